@@ -52,7 +52,7 @@ environment: $(VENV)/.authors
 
 format: $(VENV)/.authors
 	$(BIN)/ruff check --fix-only .
-	$(BIN)/ruff format . amp_lessons/exercises/*/stage*.py
+	$(BIN)/ruff format . amp_lessons/exercises/*/harness*.py
 
 # tools/install.py knows in milliseconds whether there is anything to do, so it is always asked.
 $(VENV)/.lab $(VENV)/.authors $(VENV)/.tests: FORCE

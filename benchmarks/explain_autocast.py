@@ -27,9 +27,9 @@ def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
 torch_alone = peak()
 start = time.perf_counter()
-from amp_lessons.amp.loading import Wanted, enter
+from amp_lessons.amp.loading import ModelSpec, load_model
 from amp_lessons.amp.explain import explain_autocast
-given = enter(Wanted("amp_lessons.amp.training.models:gpt2"))
+given = load_model(ModelSpec("amp_lessons.amp.training.models:gpt2"))
 built = time.perf_counter()
 explained = explain_autocast(given.model, *given.args, device=sys.argv[1])
 done = time.perf_counter()

@@ -1,6 +1,6 @@
 """Every answer of the course, taken from where it is written, for the tests that look for leaks.
 
-What the learner's half of an exercise or its sheet shows as well is no part of an answer: the
+What the public part of an exercise or its sheet shows as well is no part of an answer: the
 solution of "fix this loop" is mostly the loop that everybody is given.
 """
 
@@ -19,8 +19,15 @@ import amp_lessons
 from amp_lessons.classroom.workshop import reading
 from amp_lessons.core import catalogue
 from amp_lessons.exercises import checks
-from amp_lessons.exercises.checks.authoring.cells import BEGIN, END, OPEN, SECRET, Cell, read_cells
-from amp_lessons.exercises.checks.halves import SHARED, SHEET
+from amp_lessons.exercises.checks.authoring.exercise_parser import (
+    BEGIN,
+    END,
+    OPEN,
+    SECRET,
+    SourceCell,
+    read_cells,
+)
+from amp_lessons.exercises.checks.parts import SHARED, SHEET
 from amp_lessons.quiz import bank
 from amp_lessons.quiz.generators import GENERATORS
 
@@ -79,7 +86,7 @@ def _given() -> Iterator[str]:
 
 def _of_exercises() -> Iterator[tuple[str, str]]:
     for exercise in EXERCISES:
-        yield from _blocks(f"solution: {exercise.name}", exercise.secret.solution)
+        yield from _blocks(f"solution: {exercise.name}", exercise.answer_key.solution)
         for cell in read_cells(exercise.path):
             if cell.kind in SECRET:
                 yield from _parts(f"{cell.kind} cell: {exercise.name} {cell.line}", cell)
@@ -88,7 +95,7 @@ def _of_exercises() -> Iterator[tuple[str, str]]:
             yield from _parts(f"shared cell: {path.parent.name} {cell.line}", cell)
 
 
-def _parts(label: str, cell: Cell) -> Iterator[tuple[str, str]]:
+def _parts(label: str, cell: SourceCell) -> Iterator[tuple[str, str]]:
     """What it says and what it does: each is an answer by itself."""
     yield f"{label} in words", cell.comment
     yield from _blocks(f"{label} in code", cell.code)

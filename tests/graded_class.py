@@ -26,8 +26,8 @@ ANSWER = '''def clip_step(scaler, optimizer, loss, max_norm):
 def mark(exercise: str, state: State = State.PASSED, diagnosis: str = "", **more) -> Mark:
     """A mark with the points that go with its state."""
     of = catalogue.exercise_info(exercise).points
-    said = {State.PASSED: "Well done.", State.NOT_ATTEMPTED: "Your answer is still the stub."}
-    message = more.pop("message", SENTENCES.get(diagnosis, said.get(state, "")))
+    text = {State.PASSED: "Well done.", State.NOT_ATTEMPTED: "Your answer is still the stub."}
+    message = more.pop("message", SENTENCES.get(diagnosis, text.get(state, "")))
     verdict = Verdict(state, message, diagnosis, **more)
     return Mark(exercise, verdict, of if verdict.passed else 0, of)
 

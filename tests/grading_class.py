@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from amp_lessons.classroom import grading
-from amp_lessons.classroom.grading import Batch, Graded, Limits, Options
+from amp_lessons.classroom.grading import Batch, Graded, GradingOptions, Limits
 from amp_lessons.core import catalogue, ipynb
 from amp_lessons.exercises import checks
 
@@ -66,7 +66,7 @@ def with_options(batch: Batch, **changes: Any) -> Batch:
 @contextmanager
 def open_class(sandbox: str = "required", jobs: int = 2) -> Iterator[Batch]:
     """A batch for lesson 01."""
-    options = Options(LIMITS, jobs, "a seed for tests", sandbox)
+    options = GradingOptions(LIMITS, jobs, "a seed for tests", sandbox)
     with grading.open_batch(options, [LESSON.slug]) as batch:
         yield batch
 
@@ -115,5 +115,5 @@ def make_class(folder: Path, learners: int, wrong: float = 0.3, seed: int = 1) -
 
 
 def wrong_answers(exercise: str) -> list[str]:
-    mistakes = checks.find(exercise).secret.diagnosis.mistakes
+    mistakes = checks.find(exercise).answer_key.diagnosis.mistakes
     return [answer.source for mistake in mistakes for answer in mistake.answers]

@@ -18,8 +18,8 @@ from torch import nn
 
 from amp_lessons.amp.explain import Hazard
 from amp_lessons.amp.explain.hazards import KINDS
-from amp_lessons.amp.explain.passes import Asked, Pass
-from amp_lessons.amp.fakes.modes import check_device
+from amp_lessons.amp.explain.passes import ForwardPass, TraceRequest
+from amp_lessons.amp.fake_tensors.modes import check_device
 from amp_lessons.core.catalogue import lesson_called
 
 PLANTED = (*hazards_planted.PLANTED, *hazards_held_out.PLANTED)
@@ -58,7 +58,7 @@ def hazards_of(
     model: nn.Module, inputs: tuple[Any, ...], device: str, dtype: torch.dtype
 ) -> tuple[Hazard, ...]:
     """The hazards that `explain_autocast` gives, from its pass under autocast alone."""
-    watched = Pass(Asked(model, inputs, device, dtype))
+    watched = ForwardPass(TraceRequest(model, inputs, device, dtype))
     watched.run(enabled=True)
     if watched.error is not None:
         raise watched.error

@@ -263,9 +263,9 @@ def two_optimizers(watch: Watch) -> Any:
             scaler.scale(loss).backward()
             scaler.step(opt_judge)
             with torch.autocast("cpu", torch.float16):
-                told = model.judge(fake)
+                output = model.judge(fake)
             opt_maker.zero_grad()
-            scaler.scale(wrong(told.float(), torch.ones(16, 1))).backward()
+            scaler.scale(wrong(output.float(), torch.ones(16, 1))).backward()
             scaler.step(opt_maker)
             scaler.update()
     return seen

@@ -24,7 +24,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from amp_lessons.amp.fakes.modes import autocast_on, quiet
+from amp_lessons.amp.fake_tensors.modes import autocast_on, quiet
 from amp_lessons.amp.memory.training import training_memory
 from amp_lessons.core.messages import said
 from amp_lessons.lessons.experiments import without_cuda

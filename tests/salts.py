@@ -43,7 +43,7 @@ Recorded = Mapping[str, Mapping[str, Any]]
 def evidence_of(exercise: Exercise, source: str) -> Any:
     """What a program does on the inputs of this process's salt, as a grader receives it."""
     try:
-        answer = exercise.learners.answer(source)
+        answer = exercise.public.answer(source)
     except Exception as error:  # a wrong answer that can't even be defined
         return {"error": {"type": type(error).__name__, "message": str(error)}}
     return exercise.evidence(*answer)
@@ -55,7 +55,7 @@ def record(names: Sequence[str]) -> dict[str, Any]:
     Raises:
         RuntimeError: if a probe can't even make its cases.
     """
-    found = {name: evidence_of(find(name), find(name).secret.right[""]) for name in names}
+    found = {name: evidence_of(find(name), find(name).answer_key.right[""]) for name in names}
     for name, evidence in found.items():
         if not isinstance(evidence, list):
             raise RuntimeError(f"{name}: the solution gave {evidence}")
@@ -70,7 +70,7 @@ def problems(name: str, recorded: Recorded) -> Iterator[str]:
         recorded: evidence of its solution under other salts; none of it may pass.
     """
     exercise = find(name)
-    for answer, source in exercise.secret.right.items():
+    for answer, source in exercise.answer_key.right.items():
         verdict = exercise.verdict(_outcomes(exercise, source))
         if not verdict.passed:
             yield (
@@ -94,7 +94,7 @@ def nameless(name: str) -> Iterator[str]:
 
 def _wrong(exercise: Exercise) -> Iterator[tuple[str, str, str, Any]]:
     """Each wrong answer's mistake and name; the diagnosis it gets, or its state; what was seen."""
-    for mistake in exercise.secret.diagnosis.mistakes:
+    for mistake in exercise.answer_key.diagnosis.mistakes:
         for answer in mistake.answers:
             verdict = exercise.verdict(_outcomes(exercise, answer.source))
             slug = verdict.diagnosis if verdict.state is State.WRONG else str(verdict.state)
@@ -103,7 +103,7 @@ def _wrong(exercise: Exercise) -> Iterator[tuple[str, str, str, Any]]:
 
 def _outcomes(exercise: Exercise, source: str) -> list[dict[str, Any]]:
     """A program's evidence, case by case and kept: most serve as models as well."""
-    diagnosis = exercise.secret.diagnosis
+    diagnosis = exercise.answer_key.diagnosis
     return [diagnosis.outcome(source, n) for n in range(len(diagnosis.probe.all_cases))]
 
 

@@ -31,7 +31,7 @@ def modules() -> dict[str, Path]:
     for path in PACKAGE.rglob("*.py"):
         parts = list(path.relative_to(PACKAGE.parent).with_suffix("").parts)
         is_exercise = parts[1] == "exercises" and len(parts) == 4 and parts[2] != "checks"
-        if is_exercise and parts[-1] != "__init__" and not parts[-1].startswith("stage"):
+        if is_exercise and parts[-1] != "__init__" and not parts[-1].startswith("harness"):
             continue
         found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found

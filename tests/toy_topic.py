@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from amp_lessons.exercises.checks.exercise import Exercise
-from amp_lessons.exercises.checks.halves import LearnersHalf, SecretHalf
+from amp_lessons.exercises.checks.parts import AnswerKey, PublicPart
 
 SHEET = """\
 # %% text
@@ -94,5 +94,5 @@ def toy(folder: Path, text: str = WHOLE) -> Exercise:
     return Exercise(path)
 
 
-def secret(folder: Path, text: str) -> SecretHalf:
-    return SecretHalf(LearnersHalf(toy(folder, text).path))
+def secret(folder: Path, text: str) -> AnswerKey:
+    return AnswerKey(PublicPart(toy(folder, text).path))

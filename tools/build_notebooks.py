@@ -42,7 +42,7 @@ from amp_lessons.app import home
 from amp_lessons.core import ipynb
 from amp_lessons.core.catalogue import HOME, LESSONS, WHEEL, Lesson, after, before, paths_with
 from amp_lessons.core.progress import Progress
-from amp_lessons.exercises.checks.authoring.cells import ExerciseFileError
+from amp_lessons.exercises.checks.authoring.exercise_parser import ExerciseFileError
 from amp_lessons.lessons.widgets.loss_scale_picture import loss_scale_picture
 
 ROOT = Path(__file__).resolve().parent.parent

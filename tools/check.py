@@ -24,7 +24,7 @@ from changes import Changes, ChangesError, changes, ran_differently
 from concerned import Plan, is_cells, plan
 from importing import PACKAGE, ROOT, Code
 from only_concerned import ORDERS
-from run_tests import STAGES, STOPPED, TWO, adopt_orphans, end_all_below, heed_signals
+from run_tests import HARNESSES, STOPPED, TWO, adopt_orphans, end_all_below, heed_signals
 from steps import Steps
 
 SECONDS, AT_LEAST = 40.0, 10.0
@@ -110,9 +110,9 @@ class Check:
         """Write what takes no time, and run what names a line and its cure."""
         for tool in WRITERS:
             self.steps.run(tool, [f"tools/{tool}"])
-        stages = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob(STAGES))
+        harnesses = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob(HARNESSES))
         self.steps.run("ruff check", ["-m", "ruff", "check", "--quiet", "."], LINT)
-        style = ["-m", "ruff", "format", "--check", "--quiet", ".", *stages]
+        style = ["-m", "ruff", "format", "--check", "--quiet", ".", *harnesses]
         self.steps.run("ruff format", style, "make format")
         held = {path.relative_to(ROOT).as_posix() for path in prose.pages()}
         if pages := sorted(held & set(self.changed.paths)):
@@ -163,7 +163,7 @@ class Check:
             f"tests of {len(files)} files, {counts}",
             process.returncode in (0, 5),  # with 5, none of them is in the gate
             report[0] if report else output,
-            cure_of(failed) if failed else f"run {python()} -m pytest {' '.join(files)}",
+            fix_of(failed) if failed else f"run {python()} -m pytest {' '.join(files)}",
             time.monotonic() - began,
         )
         return sorted(set(left.read_text(encoding="utf-8").split())) if left.exists() else []
@@ -194,14 +194,14 @@ def failures(output: str) -> dict[str, str]:
     for line in re.findall(
         r"^(?:FAILED |ERROR |SUBFAILED\W.*? (?=\S+::))(.+)$", output, re.MULTILINE
     ):
-        test, _, said = line.partition(" - ")
-        found.setdefault(test, re.sub(r"^(?:AssertionError: |Failed: |assert False$)", "", said))
+        test, _, message = line.partition(" - ")
+        found.setdefault(test, re.sub(r"^(?:AssertionError: |Failed: |assert False$)", "", message))
     return found
 
 
-def cure_of(failed: dict[str, str]) -> str:
+def fix_of(failed: dict[str, str]) -> str:
     """What each failed test said, and how to run those alone."""
-    lines = [f"{test}{f': {said}' if said else ''}" for test, said in failed.items()]
+    lines = [f"{test}{f': {message}' if message else ''}" for test, message in failed.items()]
     if len(lines) > FAILED:
         lines[FAILED:] = [f"and {len(lines) - FAILED} more"]
     notebooks = sorted({*re.findall(r"^\w+/(.+\.ipynb)::", "\n".join(failed), re.MULTILINE)})

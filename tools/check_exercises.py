@@ -21,10 +21,10 @@ import prose
 from amp_lessons.core import catalogue
 from amp_lessons.core.catalogue import LESSONS
 from amp_lessons.exercises import checks
-from amp_lessons.exercises.checks.authoring.cells import ExerciseFileError
-from amp_lessons.exercises.checks.diagnosis import ENOUGH, Diagnosis, Mistake, WrongAnswer, _Seen
+from amp_lessons.exercises.checks.authoring.exercise_parser import ExerciseFileError
+from amp_lessons.exercises.checks.diagnosis import ENOUGH, Diagnosis, Mistake, WrongAnswer, _Answers
 from amp_lessons.exercises.checks.exercise import COMMON_DIAGNOSES, Exercise
-from amp_lessons.exercises.checks.plain_data.compare import same_outcome
+from amp_lessons.exercises.checks.serialize.compare import same_outcome
 from amp_lessons.exercises.checks.torch_state import usual_torch
 from amp_lessons.exercises.checks.verdict import State
 
@@ -51,7 +51,7 @@ def find(name: str) -> Exercise:
 
 def parts(exercise: Exercise) -> Iterator[str]:
     """Statement, hints, sentences and answers."""
-    file, secret = f"{exercise.path.parent.name}/{exercise.path.name}", exercise.secret
+    file, secret = f"{exercise.path.parent.name}/{exercise.path.name}", exercise.answer_key
     if len(exercise.hints) < 2:
         yield f"{file}: has {len(exercise.hints)} hints; write at least two, from gentle to clear."
     for hint in exercise.hints:
@@ -108,14 +108,14 @@ def size(exercise: Exercise) -> Iterator[str]:
 @cache
 def entries(diagnosis_of: str, source: str) -> list[dict]:
     """What a program of ours does, case by case."""
-    diagnosis = find(diagnosis_of).secret.diagnosis
+    diagnosis = find(diagnosis_of).answer_key.diagnosis
     return [diagnosis.outcome(source, n) for n in range(len(diagnosis.probe.all_cases))]
 
 
 def right(exercise: Exercise) -> Iterator[str]:
     """Every right answer passes, and the stub is not attempted."""
     file = f"{exercise.path.parent.name}/{exercise.path.name}"
-    for name, source in exercise.secret.right.items():
+    for name, source in exercise.answer_key.right.items():
         verdict = exercise.verdict(entries(exercise.name, source))
         if verdict.state is not State.PASSED:
             yield (
@@ -127,7 +127,7 @@ def right(exercise: Exercise) -> Iterator[str]:
 
 def wrong(exercise: Exercise) -> Iterator[str]:
     """Every wrong answer earns the sentence above it."""
-    for mistake in exercise.secret.diagnosis.mistakes:
+    for mistake in exercise.answer_key.diagnosis.mistakes:
         for answer in mistake.answers:
             seen = entries(exercise.name, answer.source)
             verdict = exercise.verdict(seen)
@@ -139,7 +139,7 @@ def wrong(exercise: Exercise) -> Iterator[str]:
                     "Add a case that tells it apart, or remove it."
                 )
             else:
-                few = failing(exercise.secret.diagnosis, seen)
+                few = failing(exercise.answer_key.diagnosis, seen)
                 cure = "Add another case like it" if len(few) < ENOUGH else "Tell the two apart"
                 yield (
                     f"{answer.where}: {answer.name} should earn {mistake.slug!r} and gets "
@@ -160,7 +160,7 @@ def failing(diagnosis: Diagnosis, seen: list[dict]) -> list[int]:
 
 def ambiguous(exercise: Exercise) -> Iterator[str]:
     """No program earns two sentences."""
-    diagnosis = exercise.secret.diagnosis
+    diagnosis = exercise.answer_key.diagnosis
     models = list(diagnosis.models())
     for place, (mistake, answer) in enumerate(models):
         seen = _seen(diagnosis, answer)
@@ -173,15 +173,15 @@ def ambiguous(exercise: Exercise) -> Iterator[str]:
                 )
 
 
-def _seen(diagnosis: Diagnosis, answer: WrongAnswer) -> _Seen:
+def _seen(diagnosis: Diagnosis, answer: WrongAnswer) -> _Answers:
     """An answer's entries, as the diagnosis looks at a learner's."""
     found = entries(diagnosis.name, answer.source)
-    return _Seen(diagnosis, found, list(range(len(found))))
+    return _Answers(diagnosis, found, list(range(len(found))))
 
 
 def independent(exercise: Exercise) -> Iterator[str]:
     """Each sentence is earned by a wrong answer that isn't made from the edit that models it."""
-    diagnosis = exercise.secret.diagnosis
+    diagnosis = exercise.answer_key.diagnosis
     by_model = {mistake.slug for mistake, _ in diagnosis.models()}
     for mistake in diagnosis.mistakes:
         if mistake.slug in by_model and not any(_earned_alone(diagnosis, mistake)):
@@ -206,7 +206,7 @@ def _text(answer: WrongAnswer) -> str:
 
 def two_at_once(exercise: Exercise) -> Iterator[str]:
     """Every program with two mistakes can be run; none of them hangs."""
-    diagnosis = exercise.secret.diagnosis
+    diagnosis = exercise.answer_key.diagnosis
     file = f"{exercise.path.parent.name}/{exercise.path.name}"
     for slugs, source in diagnosis.pairs if diagnosis.judge.pairs else ():
         began = time.process_time()
@@ -234,7 +234,7 @@ def problems(name: str, asked: tuple[Check, ...] = CHECKS) -> list[str]:
 def table(name: str) -> Iterator[str]:
     """Each wrong answer with what it gets."""
     exercise = find(name)
-    for mistake in exercise.secret.diagnosis.mistakes:
+    for mistake in exercise.answer_key.diagnosis.mistakes:
         for answer in mistake.answers:
             verdict = exercise.verdict(entries(name, answer.source))
             got = verdict.diagnosis or verdict.state

@@ -23,7 +23,7 @@ class Row:
 
     In the texts, {stem} is the file's name without its ending, {topic} its folder, {path} the whole
     path, {lesson} the id of a source's lesson and {slug} the same without its number. {exercises}
-    are the exercises that an exercise's file or a topic's stage concerns.
+    are the exercises that an exercise's file or a topic's harness concerns.
 
     Attributes:
         files: the pattern, below the root; `*` also stands for folders.
@@ -213,7 +213,7 @@ def _words(path: str, root: Path) -> dict[str, str]:
 def _exercises(file: Path) -> list[str]:
     """The exercises that a file of a topic's folder concerns: its own, or all of the topic."""
     of_topic = [each.name for x in LESSONS if x.slug == file.parent.name for each in x.exercises]
-    shared = file.stem in ("sheet", "shared") or file.stem.startswith("stage")
+    shared = file.stem in ("sheet", "shared") or file.stem.startswith("harness")
     return of_topic if shared else [file.stem] if file.exists() else []
 
 

@@ -65,7 +65,7 @@ def begin(topic: str, name: str, title: str, points: int, minutes: int) -> Path:
     if topic not in topics:
         raise Refused(
             f"no topic is called {topic!r}: take one of {', '.join(topics)}, or begin one with a "
-            "sheet.py, a stage.py and an __init__.py"
+            "sheet.py, a harness.py and an __init__.py"
         )
     if not name.isidentifier() or keyword.iskeyword(name) or name != name.strip("_"):
         raise Refused(f"{name!r} cannot name a function: take a word such as stop_sinking")

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from amp_lessons.exercises.checks.authoring.cells import Cell, read_cells
+from amp_lessons.exercises.checks.authoring.exercise_parser import SourceCell, read_cells
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
@@ -106,7 +106,7 @@ def prose(path: Path) -> list[tuple[int, str]]:
     return [(number, plain(words)) for number, words in found if not words.startswith(("|", "```"))]
 
 
-def _paragraphs(cell: Cell) -> list[tuple[int, str]]:
+def _paragraphs(cell: SourceCell) -> list[tuple[int, str]]:
     """What a learner reads of an exercise's cell."""
     parts = re.split(r"\n\s*\n|\n(?=\s*(?:[-|#]|\d+\.) )", cell.comment)
     return [(cell.line, plain(" ".join(part.split()))) for part in parts if "|---" not in part]

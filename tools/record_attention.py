@@ -71,8 +71,8 @@ def main(python: str) -> None:
     answers: list[dict[str, Any] | None] = [None] * len(TABLE)
     with tempfile.TemporaryDirectory() as folder:
         environment = _pretend(python, Path(folder))
-        for sm in sorted({capability(told.gpu) for told in TABLE}):
-            asked = [i for i, told in enumerate(TABLE) if capability(told.gpu) == sm]
+        for sm in sorted({capability(case.gpu) for case in TABLE}):
+            asked = [i for i, case in enumerate(TABLE) if capability(case.gpu) == sm]
             calls = [asdict(TABLE[i].call) | TABLE[i].settings for i in asked]
             environment["PRETENDED_SM"] = f"{sm[0]}{sm[1]}"
             done = subprocess.run(

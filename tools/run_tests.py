@@ -32,7 +32,7 @@ WHICH = {
 # One thread a process: two test processes with two threads each spend their time in waiting. In the
 # order of the files, for xdist's own order puts the few tests that take long at the end.
 TWO = ["--numprocesses", "2", "--dist", "loadscope", "--no-loadscope-reorder"]
-STAGES = "amp_lessons/exercises/*/stage*.py"
+HARNESSES = "amp_lessons/exercises/*/harness*.py"
 PATIENCE = 10.0  # seconds for a process to end by itself
 STOPPED = 130  # the status of a shell's command that Ctrl+C has ended
 
@@ -59,8 +59,8 @@ def run(which: str, further: list[str], folder: str) -> int:
     started = []
     with_gate = which in ("gate", "all")
     if with_gate:
-        stages = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(STAGES))
-        for words in (["check", "."], ["format", "--check", ".", *stages]):
+        harnesses = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(HARNESSES))
+        for words in (["check", "."], ["format", "--check", ".", *harnesses]):
             if status := subprocess.call([*python, "ruff", *words], cwd=ROOT):
                 return status
         started.append(subprocess.Popen([*python, "mypy"], cwd=ROOT))

@@ -14,13 +14,13 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from amp_lessons.core.catalogue import EXERCISES, ExerciseInfo, Lesson, lesson_of
 from amp_lessons.exercises.checks import find
-from amp_lessons.exercises.checks.authoring.cells import (
-    Cell,
+from amp_lessons.exercises.checks.authoring.exercise_parser import (
     ExerciseFileError,
+    SourceCell,
     cut_solution,
     read_cells,
 )
-from amp_lessons.exercises.checks.halves import SHEET
+from amp_lessons.exercises.checks.parts import SHEET
 
 CHECK_TAG = "nbval-check-output"
 MORE_PRACTICE = """## More practice
@@ -56,15 +56,15 @@ def whiteboard(name: str, heading: str) -> list[NotebookNode]:
     """
     lesson = lesson_of(name)
     exercise = find(name)
-    cells = [cell for cell in exercise.learners.cells if cell.kind not in ("hints", "probe")]
+    cells = [cell for cell in exercise.public.cells if cell.kind not in ("hints", "probe")]
     if [cell.kind for cell in cells] != ["statement", "answer"]:
         raise ExerciseFileError(f"{name} needs what stands between its statement and its stub")
     about = f"*about {exercise.info.minutes} minutes, from [[exercises {lesson.slug}]]*"
     statement = f"{heading} {exercise.info.title}\n\n{about}\n\n{_statement(cells[0])}"
-    check = f"{lesson.slug}.{name}.check({_call(exercise.learners.call)})"
+    check = f"{lesson.slug}.{name}.check({_call(exercise.public.call)})"
     return [
         new_markdown_cell(statement),
-        new_code_cell(exercise.learners.stub),
+        new_code_cell(exercise.public.stub),
         new_code_cell(check),
     ]
 
@@ -72,7 +72,7 @@ def whiteboard(name: str, heading: str) -> list[NotebookNode]:
 def _exercise(number: int, info: ExerciseInfo) -> list[NotebookNode]:
     exercise = find(info.name)
     cells = []
-    for cell in exercise.secret.cells:
+    for cell in exercise.answer_key.cells:
         if cell.kind == "statement":
             points = "1 point" if info.points == 1 else f"{info.points} points"
             head = f"## {number}. {info.title}\n\n*{points}, about {info.minutes} minutes*"
@@ -80,20 +80,20 @@ def _exercise(number: int, info: ExerciseInfo) -> list[NotebookNode]:
         elif cell.kind == "answer":
             answer = new_code_cell(cell.text.strip("\n"))
             answer.metadata["nbgrader"] = _nbgrader(info.name, solution=True)
-            check = f"ex.{info.name}.check({_call(exercise.learners.call)})"
+            check = f"ex.{info.name}.check({_call(exercise.public.call)})"
             cells += [answer, _check(info, check), _help(info)]
         elif cell.kind in ("text", "demo", "given"):
             cells.append(_plain(cell))
     return cells
 
 
-def _plain(cell: Cell) -> NotebookNode:
+def _plain(cell: SourceCell) -> NotebookNode:
     if cell.kind in ("text", "statement"):
         return new_markdown_cell(cell.comment)
     return new_code_cell(cell.text.strip("\n"))
 
 
-def _statement(cell: Cell) -> str:
+def _statement(cell: SourceCell) -> str:
     """A statement without its first line, which is the title."""
     return cell.comment.partition("\n")[2].strip("\n")
 

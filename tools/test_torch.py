@@ -21,7 +21,7 @@ ROOT = install.ROOT
 TESTS = (
     "test_attention",
     "test_budget",
-    "test_doors",
+    "test_loading",
     "test_fidelity",
     "test_hazards",
     "test_lookup_entries",
@@ -142,10 +142,10 @@ def prepare(place: TorchPlace) -> int:
         else:
             install.install(place, "tests")
     except InstallError as error:
-        told = missing(place)
-        if told:
+        output = missing(place)
+        if output:
             shutil.rmtree(place.venv)  # nothing was installed
-        say(told or error)
+        say(output or error)
         return 1
     except (install.Stopped, KeyboardInterrupt) as stopped:
         say("Stopped. Run the same command again, and it goes on from here.")

@@ -62,16 +62,16 @@ class OneAtATime:
         except ImportError:  # Windows
             return
         self.handle = os.open(str(self.root), os.O_RDONLY)
-        told = False
+        output = False
         while True:
             self.signals.check()
             try:
                 fcntl.flock(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return
             except BlockingIOError:
-                if not told:
+                if not output:
                     say("Another make is installing the course here: waiting for it")
-                told = True
+                output = True
                 time.sleep(TICK)
             except OSError:  # a disk without locks
                 return

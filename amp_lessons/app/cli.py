@@ -120,7 +120,7 @@ def lab(
             return
     from amp_lessons.app import doctor, server, workspace
     from amp_lessons.app import lab as jupyterlab
-    from amp_lessons.app.workspace.words import told
+    from amp_lessons.app.workspace.messages import told
 
     place = (folder or workspace.current_folder()).expanduser()
     extra = _for_jupyter(ctx)
@@ -176,7 +176,7 @@ def progress(
     json: Json = False,
 ) -> None:
     """Show what you have done: the course on one screen, or one lesson's exercises."""
-    from amp_lessons.app import overview
+    from amp_lessons.app import progress_summary
     from amp_lessons.core import catalogue
     from amp_lessons.core import progress as record
 
@@ -185,14 +185,14 @@ def progress(
     for warning in done.warnings:
         warn(warning)
     if json:
-        _print_json(overview.as_json(done))
+        _print_json(progress_summary.as_json(done))
         return
     screen = console()
     if chosen is not None:
-        screen.print(overview.lesson_table(chosen, done, screen.width))
+        screen.print(progress_summary.lesson_table(chosen, done, screen.width))
         return
-    screen.print(overview.course_table(done, screen.width))
-    for text in (*overview.summary(done), f"Kept in {record.progress_file()}"):
+    screen.print(progress_summary.course_table(done, screen.width))
+    for text in (*progress_summary.summary(done), f"Kept in {record.progress_file()}"):
         say(text)
 
 

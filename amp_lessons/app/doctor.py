@@ -68,7 +68,7 @@ class Measurement:
 
 
 @dataclass(frozen=True)
-class Report:
+class DoctorReport:
     """All that `amp-lessons doctor` knows."""
 
     python: str
@@ -90,7 +90,7 @@ class Report:
         return any(problem.blocks for problem in self.problems)
 
 
-def examine() -> Report:
+def examine() -> DoctorReport:
     """Look at this machine. Never raises for what it finds."""
     torch = device.torch_installed()
     packages = _packages()
@@ -104,7 +104,7 @@ def examine() -> Report:
         *progress_problems(),
         *_missing_files(),
     ]
-    return Report(
+    return DoctorReport(
         python=platform.python_version(),
         executable=sys.executable,
         platform=platform.platform(terse=True),
@@ -307,7 +307,7 @@ def _measurements() -> list[Measurement]:
 # ---- presentation -------------------------------------------------------------------------------
 
 
-def as_json(report: Report) -> dict[str, Any]:
+def as_json(report: DoctorReport) -> dict[str, Any]:
     """The report in JSON's types. ``ok`` is false if a problem blocks the course."""
     data = asdict(report)
     data["progress_file"] = str(report.progress_file)
@@ -317,7 +317,7 @@ def as_json(report: Report) -> dict[str, Any]:
     return {"ok": not report.blocked, "version": _version()} | data
 
 
-def show(report: Report, console: Console) -> None:
+def show(report: DoctorReport, console: Console) -> None:
     """Print the report as tables, problems last, where they are seen."""
     console.print(_machine_table(report))
     console.print(_package_table(report))
@@ -330,7 +330,7 @@ def show(report: Report, console: Console) -> None:
         console.print(f"  cure: {problem.cure}", soft_wrap=True)
 
 
-def _machine_table(report: Report) -> Table:
+def _machine_table(report: DoctorReport) -> Table:
     table = _table(f"AMP Lessons {_version()} on this machine", "", "")
     table.show_header = False
     table.add_row("Python", f"{report.python}, {report.executable}")
@@ -383,7 +383,7 @@ def _yes_no(value: bool | None) -> str:
     return "not known" if value is None else "yes" if value else "no"
 
 
-def _package_table(report: Report) -> Table:
+def _package_table(report: DoctorReport) -> Table:
     table = _table("Packages", "package", "installed", "supported", "")
     for package in report.packages:
         installed = package.installed or "missing"
@@ -392,7 +392,7 @@ def _package_table(report: Report) -> Table:
     return table
 
 
-def _measurement_table(report: Report) -> Table:
+def _measurement_table(report: DoctorReport) -> Table:
     table = _table("What of the course this machine can measure", "lesson", "what is shown", "here")
     for entry in report.measurements:
         here = f"not measured here: {entry.why_not}" if entry.why_not else "measured"

@@ -209,7 +209,7 @@ def finished(slug: str) -> None:
     Raises:
         KeyError: if there is no such lesson.
     """
-    from amp_lessons.core import boxes
+    from amp_lessons.core import output_box
 
     lesson = lesson_called(slug)
     done = Progress()
@@ -224,13 +224,13 @@ def finished(slug: str) -> None:
         if lesson.exercises:
             message = f"Core exercises passed: {core_passes(lesson, done)} of {len(lesson.core)}."
     foot = [*_way_on(lesson, done), *problems]
-    boxes.show_box(f"✔ Lesson {lesson.number:02} done: {lesson.title}", message, foot)
+    output_box.show_box(f"✔ Lesson {lesson.number:02} done: {lesson.title}", message, foot)
 
 
 def _way_on(lesson: Lesson, done: Progress) -> list[Any]:
     """The lines of the box at the end of a lesson: what is next, on the chosen path if there is
     one, and the lesson's exercises."""
-    from amp_lessons.core.boxes import Links
+    from amp_lessons.core.output_box import Links
     from amp_lessons.exercises.checks import display
 
     way = display.way_on(lesson, done)

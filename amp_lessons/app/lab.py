@@ -137,9 +137,9 @@ def start(words: Sequence[str], folder: Path, *, nbgrader: bool = False) -> int:
         LabError: if it cannot be started, or ends by itself with an error.
     """
     log = _log_file(folder)
-    opened: list[server.Server] = []
+    opened: list[server.JupyterServer] = []
 
-    def tell(running: server.Server) -> None:
+    def tell(running: server.JupyterServer) -> None:
         opened.append(running)
         say(f"AMP Lessons is open at {running.address}")
         say(f"Stop it with Ctrl+C. Jupyter's log: {_short(log)}")
@@ -168,7 +168,12 @@ def start(words: Sequence[str], folder: Path, *, nbgrader: bool = False) -> int:
 
 
 def join(
-    running: server.Server, *, browser: bool, port: int | None, ip: str | None, extra: Sequence[str]
+    running: server.JupyterServer,
+    *,
+    browser: bool,
+    port: int | None,
+    ip: str | None,
+    extra: Sequence[str],
 ) -> subprocess.Popen[bytes] | None:
     """Lead the learner to the JupyterLab that serves the workspace already.
 
@@ -189,7 +194,7 @@ def join(
     return _open_browser(running) if browser else None
 
 
-def _open_browser(running: server.Server) -> subprocess.Popen[bytes] | None:
+def _open_browser(running: server.JupyterServer) -> subprocess.Popen[bytes] | None:
     """Open the page that Jupyter made for this. A browser may print, and a text browser would
     take the terminal, so it runs apart."""
     address = running.page.as_uri() if running.page.is_file() else running.address

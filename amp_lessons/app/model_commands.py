@@ -23,7 +23,7 @@ from amp_lessons.core.terminal import console, warn
 if TYPE_CHECKING:
     from amp_lessons.amp.explain import Explanation
     from amp_lessons.amp.explain.report.printing import Output
-    from amp_lessons.amp.loading import Given
+    from amp_lessons.amp.loading import LoadedModel
 
 PRECISIONS = ("fp32", "amp fp16", "amp bf16", "bf16")
 """Those of `memory.PRECISIONS`, which loads torch."""
@@ -225,12 +225,12 @@ def explain(
     labels = train is not False and not no_grad
     wanted = _wanted(target, shapes, hf, timm, batch, length, image_size, labels)
 
-    def explained(given: Given) -> Any:
+    def explained(given: LoadedModel) -> Any:
         from amp_lessons.amp.explain import explain_autocast
         from amp_lessons.amp.loading import losses
 
         called, wanted_output = losses.named(loss, loss_target)
-        with losses.with_cure(loss_target):
+        with losses.with_fix(loss_target):
             return explain_autocast(
                 given.model,
                 *given.args,
@@ -286,12 +286,12 @@ def memory(
     _check_optimizer(optimizer)
     wanted = _wanted(target, shapes, hf, timm, batch, length, image_size, train is not False)
 
-    def counted(given: Given) -> Any:
+    def counted(given: LoadedModel) -> Any:
         from amp_lessons.amp.loading import losses
         from amp_lessons.amp.memory.budget import survey
 
         called, wanted_output = losses.named(loss, loss_target)
-        with losses.with_cure(loss_target):
+        with losses.with_fix(loss_target):
             return survey(given, optimizer, device, called, wanted_output, train, gpu=gpu or None)
 
     found = _asked(wanted, counted)
@@ -316,7 +316,7 @@ def _wanted(
     image_size: int | None,
     labels: bool,
 ) -> dict[str, Any]:
-    """The words of `loading.Wanted`, which both commands share."""
+    """The words of `loading.ModelSpec`, which both commands share."""
     return {
         "target": target,
         "inputs": tuple(shapes or ()),
@@ -329,7 +329,7 @@ def _wanted(
     }
 
 
-def _asked(wanted: dict[str, Any], ask: Callable[[Given], Any], values: str = "fake") -> Any:
+def _asked(wanted: dict[str, Any], ask: Callable[[LoadedModel], Any], values: str = "fake") -> Any:
     """What a question about a model gives; with real values if it needs them.
 
     What goes wrong is one line and exit status 1.
@@ -338,13 +338,13 @@ def _asked(wanted: dict[str, Any], ask: Callable[[Given], Any], values: str = "f
     from amp_lessons.amp import loading
 
     try:
-        given = loading.enter(loading.Wanted(**wanted, real=values == "real"))
+        given = loading.load_model(loading.ModelSpec(**wanted, real=values == "real"))
         try:
             given, answer = _answered(given, ask)
         except AmpLessonsError as error:
             if values != "auto" or not loading.worth_a_real_run(given, error):
-                raise loading.with_cure(error, given) from error
-            _, answer = _answered(loading.enter(loading.Wanted(**wanted, real=True)), ask)
+                raise loading.with_fix(error, given) from error
+            _, answer = _answered(loading.load_model(loading.ModelSpec(**wanted, real=True)), ask)
     except AmpLessonsError as error:
         warn(str(error))
         raise typer.Exit(1) from error
@@ -353,9 +353,9 @@ def _asked(wanted: dict[str, Any], ask: Callable[[Given], Any], values: str = "f
     return answer
 
 
-def _answered(given: Given, ask: Callable[[Given], Any]) -> tuple[Given, Any]:
+def _answered(given: LoadedModel, ask: Callable[[LoadedModel], Any]) -> tuple[LoadedModel, Any]:
     """The answer, and what it is about: less than was made, if a picture or sound doesn't fit."""
-    from amp_lessons.amp.loading.talk import heard
+    from amp_lessons.amp.loading.captured_output import heard
 
     try:
         with heard():  # what the model prints is no part of our results
@@ -384,7 +384,7 @@ def _check_options(device: str, gpu: str) -> None:
     if device not in DEVICES:
         raise typer.BadParameter(f"--device {device}: choose one of {', '.join(DEVICES)}")
     if gpu:
-        from amp_lessons.amp.fakes.attention import gpu_named
+        from amp_lessons.amp.fake_tensors.attention import gpu_named
 
         try:
             gpu_named(gpu)
@@ -418,14 +418,14 @@ def _output(
 ) -> Output:
     """What to show; a file that can't be compared with is refused before anything runs."""
     from amp_lessons.amp.explain.report import printing
-    from amp_lessons.amp.explain.report.text import Options
+    from amp_lessons.amp.explain.report.text import ReportOptions
 
     try:
         before = printing.earlier(diff)
     except AmpLessonsError as error:
         warn(str(error))
         raise typer.Exit(1) from error
-    options = Options(summary, depth, top, ops)
+    options = ReportOptions(summary, depth, top, ops)
     return printing.Output(options, json, html, before, tuple(fail_on or ()))
 
 

@@ -44,7 +44,7 @@ class ServerError(AmpLessonsError):
 
 
 @dataclass(frozen=True)
-class Server:
+class JupyterServer:
     """A running Jupyter server, as it describes itself.
 
     Attributes:
@@ -115,16 +115,16 @@ class Server:
         return opener.open(request, timeout=5)
 
 
-def described() -> Iterator[Server]:
+def described() -> Iterator[JupyterServer]:
     """The servers that have a file. Those that ended without cleaning up are among them."""
     from jupyter_core.paths import jupyter_runtime_dir
 
     for file in sorted(Path(jupyter_runtime_dir()).glob("jpserver-*.json")):
         with suppress(OSError, ValueError, KeyError, TypeError):
-            yield Server.from_file(file)
+            yield JupyterServer.from_file(file)
 
 
-def running_in(folder: Path) -> Server | None:
+def running_in(folder: Path) -> JupyterServer | None:
     """The server that serves this folder now, if there is one."""
     import psutil
 
@@ -143,7 +143,7 @@ def serve(
     words: Sequence[str],
     environment: dict[str, str],
     log: Path,
-    opened: Callable[[Server], object],
+    opened: Callable[[JupyterServer], object],
     slow: Callable[[], object],
 ) -> int:
     """Run a Jupyter server until it ends, or until this process is told to end.
@@ -172,7 +172,7 @@ def serve(
             stderr=subprocess.STDOUT,
             **_a_session_of_its_own(),
         )
-        server: Server | None = None
+        server: JupyterServer | None = None
         try:
             server = _wait_until_it_answers(child, signals, log, slow)
             if server is not None:
@@ -191,7 +191,7 @@ def serve(
 
 def _wait_until_it_answers(
     child: subprocess.Popen[bytes], signals: Signals, log: Path, slow: Callable[[], object]
-) -> Server | None:
+) -> JupyterServer | None:
     """None if the child ended or we were told to end."""
     started, told = time.monotonic(), False
     while child.poll() is None and not signals.seen:
@@ -252,7 +252,7 @@ def _ending_with_its_parent() -> Callable[[], None]:
     return ask
 
 
-def _end(child: subprocess.Popen[bytes], signals: Signals, server: Server | None) -> None:
+def _end(child: subprocess.Popen[bytes], signals: Signals, server: JupyterServer | None) -> None:
     """End the server and its kernels: politely, then not. A second Ctrl+C hurries."""
     if child.poll() is not None:
         return

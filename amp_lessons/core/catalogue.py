@@ -75,7 +75,7 @@ def _of(
 
 
 @dataclass(frozen=True)
-class Shown:
+class Demonstration:
     """Something that a lesson shows, and what a machine needs to measure it itself."""
 
     what: str
@@ -118,7 +118,7 @@ class Lesson:
     goal: str
     minutes: int
     prerequisites: tuple[str, ...] = ()
-    shows: tuple[Shown, ...] = ()
+    shows: tuple[Demonstration, ...] = ()
     exercises: tuple[ExerciseInfo, ...] = ()
     topics: tuple[str, ...] = ()
     shares: tuple[str, ...] = ()
@@ -174,7 +174,11 @@ LESSONS: tuple[Lesson, ...] = (
         title="AMP in 20 minutes",
         goal="train a network in mixed precision, break it, and put it back",
         minutes=20,
-        shows=(Shown("A network that FP16 stops from learning, and a GradScaler that saves it"),),
+        shows=(
+            Demonstration(
+                "A network that FP16 stops from learning, and a GradScaler that saves it"
+            ),
+        ),
         exercises=_of("amp_in_20_minutes", core=("survives",)),
         topics=("amp_in_20_minutes",),
     ),
@@ -185,8 +189,8 @@ LESSONS: tuple[Lesson, ...] = (
         minutes=45,
         prerequisites=("00_amp_in_20_minutes",),
         shows=(
-            Shown("FP32, TF32, FP16, BF16 and FP8, bit by bit"),
-            Shown("TF32 inside a matrix multiplication", needs="tf32"),
+            Demonstration("FP32, TF32, FP16, BF16 and FP8, bit by bit"),
+            Demonstration("TF32 inside a matrix multiplication", needs="tf32"),
         ),
         exercises=_of(
             "number_formats",
@@ -203,8 +207,8 @@ LESSONS: tuple[Lesson, ...] = (
         minutes=45,
         prerequisites=("01_number_formats",),
         shows=(
-            Shown("Underflow, overflow and swamping in FP16 and BF16"),
-            Shown("The gradients of a real network, and what FP16 loses of them"),
+            Demonstration("Underflow, overflow and swamping in FP16 and BF16"),
+            Demonstration("The gradients of a real network, and what FP16 loses of them"),
         ),
         exercises=_of(
             "how_numbers_break",
@@ -221,8 +225,8 @@ LESSONS: tuple[Lesson, ...] = (
         minutes=40,
         prerequisites=("02_how_numbers_break",),
         shows=(
-            Shown("A mixed precision step by hand, bit for bit what autocast gives"),
-            Shown("Training without the scale, without masters, without wide sums"),
+            Demonstration("A mixed precision step by hand, bit for bit what autocast gives"),
+            Demonstration("Training without the scale, without masters, without wide sums"),
         ),
         exercises=_of(
             "amp_from_scratch",
@@ -239,8 +243,8 @@ LESSONS: tuple[Lesson, ...] = (
         minutes=45,
         prerequisites=("03_amp_from_scratch",),
         shows=(
-            Shown("The dtype that autocast gives for each op, on a CPU and on CUDA"),
-            Shown("What autocast does to a whole model, with no GPU"),
+            Demonstration("The dtype that autocast gives for each op, on a CPU and on CUDA"),
+            Demonstration("What autocast does to a whole model, with no GPU"),
         ),
         exercises=_of(
             "autocast_ops",
@@ -257,9 +261,9 @@ LESSONS: tuple[Lesson, ...] = (
         minutes=45,
         prerequisites=("04_autocast_ops",),
         shows=(
-            Shown("Where a region begins and ends, and what leaves it"),
-            Shown("The cast cache, counted live, and a loss that it freezes"),
-            Shown("Autocast's state in threads, generators and coroutines"),
+            Demonstration("Where a region begins and ends, and what leaves it"),
+            Demonstration("The cast cache, counted live, and a loss that it freezes"),
+            Demonstration("Autocast's state in threads, generators and coroutines"),
         ),
         exercises=_of(
             "autocast_regions",
@@ -276,8 +280,10 @@ LESSONS: tuple[Lesson, ...] = (
         minutes=45,
         prerequisites=("04_autocast_ops",),
         shows=(
-            Shown("GradScaler step by step: skipped steps, growth, back-off, and its errors"),
-            Shown("An overflow that no loss scale can fix"),
+            Demonstration(
+                "GradScaler step by step: skipped steps, growth, back-off, and its errors"
+            ),
+            Demonstration("An overflow that no loss scale can fix"),
         ),
         exercises=_of(
             "grad_scaler",
@@ -294,8 +300,10 @@ LESSONS: tuple[Lesson, ...] = (
         minutes=45,
         prerequisites=("05_autocast_regions", "06_grad_scaler"),
         shows=(
-            Shown("Clipping, accumulation, schedules and several optimizers with one scaler"),
-            Shown("A run interrupted and resumed, equal to the last bit"),
+            Demonstration(
+                "Clipping, accumulation, schedules and several optimizers with one scaler"
+            ),
+            Demonstration("A run interrupted and resumed, equal to the last bit"),
         ),
         exercises=_of(
             "training_loops",
@@ -321,10 +329,10 @@ LESSONS: tuple[Lesson, ...] = (
         minutes=45,
         prerequisites=("06_grad_scaler",),
         shows=(
-            Shown(
+            Demonstration(
                 "Losses, norms and residual streams that break in 16 bits, and how to write them"
             ),
-            Shown("What custom_fwd, custom_bwd and register_autocast really do"),
+            Demonstration("What custom_fwd, custom_bwd and register_autocast really do"),
         ),
         exercises=_of(
             "losses_and_ops",
@@ -341,8 +349,8 @@ LESSONS: tuple[Lesson, ...] = (
         minutes=45,
         prerequisites=("07_training_loops",),
         shows=(
-            Shown("Where the bytes of a training step are, counted with no GPU"),
-            Shown("When mixed precision needs more memory, and from which batch on less"),
+            Demonstration("Where the bytes of a training step are, counted with no GPU"),
+            Demonstration("When mixed precision needs more memory, and from which batch on less"),
         ),
         exercises=_of(
             "memory",
@@ -359,10 +367,10 @@ LESSONS: tuple[Lesson, ...] = (
         minutes=45,
         prerequisites=("07_training_loops",),
         shows=(
-            Shown("What mixed precision gave on V100 to B200, published by others"),
-            Shown("How a stopwatch lies, on a GPU whose true times are known"),
-            Shown("Floors, rooflines and the limit of AMP's speed-up, by arithmetic"),
-            Shown("FP32 against TF32 on this machine's GPU", needs="tf32"),
+            Demonstration("What mixed precision gave on V100 to B200, published by others"),
+            Demonstration("How a stopwatch lies, on a GPU whose true times are known"),
+            Demonstration("Floors, rooflines and the limit of AMP's speed-up, by arithmetic"),
+            Demonstration("FP32 against TF32 on this machine's GPU", needs="tf32"),
         ),
         exercises=_of(
             "speed",
@@ -388,9 +396,9 @@ LESSONS: tuple[Lesson, ...] = (
         minutes=45,
         prerequisites=("07_training_loops", "08_losses_and_ops"),
         shows=(
-            Shown("A compiled backward pass with the wrong autocast, beside eager's"),
-            Shown("Two ranks under DDP and FSDP2, one of which overflows"),
-            Shown("FP8 by hand: scales for tensors and rows, and their errors"),
+            Demonstration("A compiled backward pass with the wrong autocast, beside eager's"),
+            Demonstration("Two ranks under DDP and FSDP2, one of which overflows"),
+            Demonstration("FP8 by hand: scales for tensors and rows, and their errors"),
         ),
         exercises=_of(
             "past_one_gpu",
@@ -406,7 +414,7 @@ LESSONS: tuple[Lesson, ...] = (
         goal="say where common claims about AMP hold, and what to say instead",
         minutes=45,
         prerequisites=("07_training_loops",),
-        shows=(Shown("Claims about AMP, each tried, with its verdict"),),
+        shows=(Demonstration("Claims about AMP, each tried, with its verdict"),),
         shares=("myths_and_clinic",),
     ),
     Lesson(
@@ -415,7 +423,7 @@ LESSONS: tuple[Lesson, ...] = (
         goal="find a fault by its message or symptom, and fix broken programs",
         minutes=45,
         prerequisites=("07_training_loops",),
-        shows=(Shown("Pitfalls, triggered or cited, explained and fixed"),),
+        shows=(Demonstration("Pitfalls, triggered or cited, explained and fixed"),),
         exercises=_of(
             "clinic",
             core=("fix_finetune", "fix_guard"),
@@ -445,7 +453,7 @@ LESSONS: tuple[Lesson, ...] = (
         goal="answer questions on AMP with reasons and with numbers, and see where you stand",
         minutes=60,
         prerequisites=("00_amp_in_20_minutes",),
-        shows=(Shown("Questions that never run out, a mock interview, tasks from memory"),),
+        shows=(Demonstration("Questions that never run out, a mock interview, tasks from memory"),),
     ),
 )
 

@@ -21,7 +21,7 @@ from typing import Any, Self
 from amp_lessons.core import progress
 from amp_lessons.core.errors import AmpLessonsError
 from amp_lessons.core.files import data_folder, write_atomically
-from amp_lessons.core.progress import Entry
+from amp_lessons.core.progress import ExerciseRecord
 
 FILE = "amp-lessons-handout.json"
 RECORD = "progress.json"
@@ -163,7 +163,7 @@ def why_closed(exercise: str, give_up: bool, code: str) -> str:
     )
 
 
-def keep(exercise: str, entry: Entry, diagnosis: str | None = None) -> list[str]:
+def keep(exercise: str, entry: ExerciseRecord, diagnosis: str | None = None) -> list[str]:
     """In a hand-out, keep what is known about an exercise beside the sheets.
 
     What was kept before is never taken back: a give-up stays when the learner forgets the exercise.
@@ -200,7 +200,7 @@ def keep(exercise: str, entry: Entry, diagnosis: str | None = None) -> list[str]
     return []
 
 
-def _joined(before: Entry, now: Entry, diagnosis: str | None) -> Entry:
+def _joined(before: ExerciseRecord, now: ExerciseRecord, diagnosis: str | None) -> ExerciseRecord:
     """The entry as it is now, with nothing taken back, and with the time of the latest check."""
     extra = before.extra | now.extra
     if diagnosis is not None:

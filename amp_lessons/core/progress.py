@@ -34,7 +34,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 @dataclass
-class Entry:
+class ExerciseRecord:
     """What is known about one exercise.
 
     Attributes:
@@ -58,7 +58,7 @@ class Entry:
         return self.passed_at is not None
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Entry:
+    def from_json(cls, data: dict[str, Any]) -> ExerciseRecord:
         known = {k: data[k] for k in ("state", "checks", "hints", "passed_at", "gave_up_at")}
         for name, value in known.items():
             if type(value) not in _TYPES[name]:
@@ -83,14 +83,14 @@ class Progress:
         extra: fields beside the exercises that this version does not know; kept as they are.
     """
 
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, ExerciseRecord] = field(default_factory=dict)
     lessons: dict[str, str] = field(default_factory=dict)
     path: str | None = None
     warnings: list[str] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
 
-    def __getitem__(self, exercise: str) -> Entry:
-        return self.entries.get(exercise, Entry())
+    def __getitem__(self, exercise: str) -> ExerciseRecord:
+        return self.entries.get(exercise, ExerciseRecord())
 
 
 def progress_file() -> Path:
@@ -149,7 +149,7 @@ def _parse(text: str, path: str | Path) -> Progress:
         )
     if version < VERSION:
         raise ValueError("no version of the course writes this")
-    entries = {name: Entry.from_json(entry) for name, entry in data["exercises"].items()}
+    entries = {name: ExerciseRecord.from_json(entry) for name, entry in data["exercises"].items()}
     lessons = {str(slug): str(when) for slug, when in data["lessons"].items()}
     chosen = data.get("path")
     chosen = chosen if isinstance(chosen, str) else None  # a broken choice is none
@@ -185,9 +185,11 @@ def _previous(path: Path) -> Path:
     return path.with_name("progress.previous.json")
 
 
-def update(exercise: str, change: Callable[[Entry], None]) -> Progress:
+def update(exercise: str, change: Callable[[ExerciseRecord], None]) -> Progress:
     """Change one entry and save. Raises `ProgressError`; the file on the disk is then as it was."""
-    return _rewrite(lambda progress: change(progress.entries.setdefault(exercise, Entry())))
+    return _rewrite(
+        lambda progress: change(progress.entries.setdefault(exercise, ExerciseRecord()))
+    )
 
 
 def forget(exercises: Iterable[str]) -> Progress:
@@ -238,7 +240,7 @@ def to_bytes(progress: Progress) -> bytes:
 def record_check(exercise: str, state: str) -> Progress:
     """Note the outcome of a check. Raises `ProgressError`."""
 
-    def change(entry: Entry) -> None:
+    def change(entry: ExerciseRecord) -> None:
         entry.state = state
         entry.checks += 1
         if state == "passed" and entry.passed_at is None:
@@ -250,7 +252,7 @@ def record_check(exercise: str, state: str) -> Progress:
 def record_hint(exercise: str, number: int) -> Progress:
     """Note that hint ``number`` (from 1) was opened. Raises `ProgressError`."""
 
-    def change(entry: Entry) -> None:
+    def change(entry: ExerciseRecord) -> None:
         entry.hints = max(entry.hints, number)
 
     return update(exercise, change)
@@ -259,7 +261,7 @@ def record_hint(exercise: str, number: int) -> Progress:
 def record_give_up(exercise: str) -> Progress:
     """Note that the solution was opened without a pass. Raises `ProgressError`."""
 
-    def change(entry: Entry) -> None:
+    def change(entry: ExerciseRecord) -> None:
         entry.gave_up_at = entry.gave_up_at or _now()
 
     return update(exercise, change)

@@ -1,7 +1,7 @@
 """Hand-written cases, varied where the inputs are secret.
 
 An exercise's cases are the same for everybody in a notebook. While a class is graded they are
-other ones of the same kinds: a stage writes each case once, and asks this module for what in it
+other ones of the same kinds: a harness writes each case once, and asks this module for what in it
 may vary. Without a salt every method gives back what it was given.
 """
 

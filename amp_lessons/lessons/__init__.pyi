@@ -1,10 +1,10 @@
+from . import broken_runs as broken_runs
 from . import call_order as call_order
 from . import clinic as clinic
 from . import experiments as experiments
 from . import gain_plots as gain_plots
 from . import interview as interview
 from . import myths as myths
-from . import patients as patients
 from . import plots as plots
 from . import recipe as recipe
 from . import widgets as widgets

@@ -46,7 +46,7 @@ FOR_A_CPU = Size(width=64, batch=64, batches=4)
 
 
 @dataclass(frozen=True)
-class Run:
+class RecipeRun:
     """One training run.
 
     Attributes:
@@ -88,7 +88,7 @@ class Run:
         )
 
 
-def run_recipe(mixed: bool, size: Size | None = None, *, warm_up: int = 3) -> Run:
+def run_recipe(mixed: bool, size: Size | None = None, *, warm_up: int = 3) -> RecipeRun:
     """Train the recipe's network, in FP32 or with AMP: on CUDA if there is a GPU, else small.
 
     On CUDA, AMP is FP16 with a `GradScaler`, and FP32 is IEEE FP32 without TF32. A CPU uses BF16 if
@@ -118,7 +118,7 @@ def run_recipe(mixed: bool, size: Size | None = None, *, warm_up: int = 3) -> Ru
         seconds = time.perf_counter() - begin
     short = {torch.float16: "AMP FP16", torch.bfloat16: "AMP BF16", torch.float32: "FP32"}
     cuda = device == "cuda"
-    return Run(
+    return RecipeRun(
         name=short[dtype],
         machine=torch.cuda.get_device_name(device) if cuda else machine.cpu().model,
         on_cuda=cuda,

@@ -19,7 +19,7 @@ from amp_lessons.core.terminal import can_print, console, say, warn
 if TYPE_CHECKING:
     from amp_lessons.quiz.bank import Bank
     from amp_lessons.quiz.items import Item, OpenQuestion
-    from amp_lessons.quiz.log import Entry, Where
+    from amp_lessons.quiz.log import LogEntry, Where
     from amp_lessons.quiz.schedule import Due
     from amp_lessons.quiz.session import Session
 
@@ -352,9 +352,9 @@ def _drill_of(
 ) -> Callable[[Session], None]:
     def body(session: Session) -> None:
         from amp_lessons.quiz import generators
-        from amp_lessons.quiz.session import Deck, run_drill, sum_up
+        from amp_lessons.quiz.session import CardSource, run_drill, sum_up
 
-        deck = Deck(bank, generators.GENERATORS, generators.Fresh(random.randrange(10**6)))
+        deck = CardSource(bank, generators.GENERATORS, generators.Fresh(random.randrange(10**6)))
         new = list(fresh)
         if not waiting:
             these = f" Here {_are(len(new))} {_many(len(new), 'new question')}." if new else ""
@@ -501,7 +501,7 @@ def mock(
 # ---- all three ----------------------------------------------------------------------------------
 
 
-def _entries() -> list[Entry]:
+def _entries() -> list[LogEntry]:
     """The log. What was wrong with it is told, and does not keep anybody from practising."""
     from amp_lessons.core.progress import ProgressError
     from amp_lessons.quiz import log

@@ -17,7 +17,7 @@ from amp_lessons.quiz import log, mock, whiteboard
 from amp_lessons.quiz.items import OpenQuestion
 from amp_lessons.quiz.keys import ENTER, Quit
 from amp_lessons.quiz.marking import mark
-from amp_lessons.quiz.mock import Coding, Mock, Part, Report, Result, Step, YourQuestion
+from amp_lessons.quiz.mock import Coding, Mock, MockReport, MockStep, Part, StepScore, YourQuestion
 from amp_lessons.quiz.session import Answered, Session, described
 
 
@@ -35,14 +35,14 @@ class Interview:
     plan: Mock
     session: Session
     folder: Path
-    results: dict[str, Result] = field(default_factory=dict)
+    results: dict[str, StepScore] = field(default_factory=dict)
     missed: list[Answered] = field(default_factory=list)
     checker: Callable[[str, Path], whiteboard.Checked] = whiteboard.check
     started_at: float = 0.0
 
     # ---- the parts ----------------------------------------------------------------------------
 
-    def run(self) -> Report:
+    def run(self) -> MockReport:
         """Ask everything that the time allows, and give the report."""
         finished = True
         try:
@@ -57,7 +57,7 @@ class Interview:
             self.session.confirm = ""
         return self.report(finished)
 
-    def report(self, finished: bool) -> Report:
+    def report(self, finished: bool) -> MockReport:
         """The report on what was answered so far."""
         return mock.report(self.plan, self.results, finished=finished)
 
@@ -95,7 +95,7 @@ class Interview:
             show.line(self.clock_line(), "bold")
         return True
 
-    def _run_step(self, step: Step, heading: str) -> None:
+    def _run_step(self, step: MockStep, heading: str) -> None:
         asks = step.asks
         if isinstance(asks, YourQuestion):
             self._your_question(asks, step)
@@ -109,8 +109,8 @@ class Interview:
                 self.missed.append(done)
             self._note(step, done)
 
-    def _note(self, step: Step, done: Answered) -> None:
-        self.results[step.id] = Result(done.score, done.sure, round(done.seconds, 1))
+    def _note(self, step: MockStep, done: Answered) -> None:
+        self.results[step.id] = StepScore(done.score, done.sure, round(done.seconds, 1))
 
     def _left(self) -> float:
         """Seconds."""
@@ -125,21 +125,21 @@ class Interview:
 
     # ---- your question ------------------------------------------------------------------------
 
-    def _your_question(self, asks: YourQuestion, step: Step) -> None:
+    def _your_question(self, asks: YourQuestion, step: MockStep) -> None:
         show = self.session.screen
         show.blank()
         show.line(asks.prompt)
         self.session.typed("Ask it aloud or type it. Enter: go on")
         show.blank()
         share = self.session.tick(asks.rubric, "Which of these are true of it?")
-        self.results[step.id] = Result(share)
+        self.results[step.id] = StepScore(share)
         show.line("Three questions that do all of this:", "bold")
         for example in asks.examples:
             show.markdown(example, first="  - ", indent=4)
 
     # ---- the coding task ----------------------------------------------------------------------
 
-    def _coding(self, asks: Coding, step: Step) -> None:
+    def _coding(self, asks: Coding, step: MockStep) -> None:
         show = self.session.screen
         show.blank()
         start = self.session.clock()
@@ -148,7 +148,7 @@ class Interview:
             path = whiteboard.write(task, self.folder)
         except whiteboard.WhiteboardError as error:
             warn(f"no coding task this time: {error}")
-            self.results[step.id] = Result(0.0)
+            self.results[step.id] = StepScore(0.0)
             return
         show.line(task.title, "bold")
         show.blank()
@@ -223,7 +223,7 @@ def _sheet(name: str) -> str:
     return whiteboard.task(name).lesson.sheet
 
 
-def show_report(session: Session, report: Report, saved: Path | None) -> None:
+def show_report(session: Session, report: MockReport, saved: Path | None) -> None:
     """The report as a person reads it."""
     show = session.screen
     show.blank()
@@ -271,7 +271,7 @@ def show_report(session: Session, report: Report, saved: Path | None) -> None:
         show.line(f"Bands: {'; '.join(bands)}.")
 
 
-def save(report: Report) -> Path | None:
+def save(report: MockReport) -> Path | None:
     """Keep a report as JSON beside the progress. Warns, and gives None, if it can't be written."""
     folder = data_folder() / "mocks"
     now = log.now()

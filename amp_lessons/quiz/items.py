@@ -22,11 +22,11 @@ Form = Literal["one", "many", "number", "order"]
 Text = Annotated[str, Field(min_length=1)]
 
 
-class _Frozen(BaseModel):
+class _ItemModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
 
 
-class Choice(_Frozen):
+class Choice(_ItemModel):
     """One answer to choose from.
 
     Attributes:
@@ -43,21 +43,21 @@ class Choice(_Frozen):
     holds: str = ""
 
 
-class Mistake(_Frozen):
+class NumericMistake(_ItemModel):
     """A wrong number that names its wrong model, such as a forgotten factor."""
 
     value: float
     why: Text
 
 
-class Distractor(_Frozen):
+class Distractor(_ItemModel):
     """A line that does not belong, among those to put in order."""
 
     text: Text
     why: Text
 
 
-class Slip(_Frozen):
+class Slip(_ItemModel):
     """A wrong order that has a name: the line ``early`` stands before the line ``late``."""
 
     early: int
@@ -65,7 +65,7 @@ class Slip(_Frozen):
     why: Text
 
 
-class Plot(_Frozen):
+class Plot(_ItemModel):
     """Curves to read. The numbers are data, so that a terminal can show them as a table.
 
     Attributes:
@@ -93,7 +93,7 @@ class Plot(_Frozen):
         return self
 
 
-class _Question(_Frozen):
+class _Question(_ItemModel):
     """What all items share.
 
     Attributes:
@@ -197,7 +197,7 @@ class NumberItem(_Question):
     explanation: Text
     unit: str = ""
     tolerance: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    mistakes: tuple[Mistake, ...] = Field((), alias="mistake")
+    mistakes: tuple[NumericMistake, ...] = Field((), alias="mistake")
 
     @property
     def form(self) -> Form:
@@ -285,14 +285,14 @@ class OrderItem(_Question):
 Item = ChoiceItem | NumberItem | OrderItem
 
 
-class FollowUp(_Frozen):
+class FollowUp(_ItemModel):
     """What the interviewer asks next, and what a good answer has in it."""
 
     question: Text
     answer: Text
 
 
-class OpenQuestion(_Frozen):
+class OpenQuestion(_ItemModel):
     """A question to answer aloud or at a whiteboard, marked by oneself.
 
     Attributes:

@@ -25,7 +25,7 @@ Where = Literal["quiz", "drill", "mock", "lesson", "page"]
 
 
 @dataclass(frozen=True, order=True)
-class Entry:
+class LogEntry:
     """One answer.
 
     Attributes:
@@ -60,7 +60,7 @@ class Entry:
         }
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Entry:
+    def from_json(cls, data: dict[str, Any]) -> LogEntry:
         """Raises one of `_NOT_OURS` for what `to_json` doesn't write."""
         if data["v"] != VERSION:
             raise ValueError(f"version {data['v']!r}")
@@ -90,10 +90,10 @@ def _number(value: Any) -> float:
 
 
 @dataclass
-class Log:
+class AnswerLog:
     """All entries in the order of time, and a line for each thing that was wrong."""
 
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[LogEntry] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
 
@@ -105,12 +105,12 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def append(entry: Entry) -> None:
+def append(entry: LogEntry) -> None:
     """Add an answer. Raises `ProgressError` if it cannot be written."""
     _add_lines([json.dumps(entry.to_json())])
 
 
-def read() -> Log:
+def read() -> AnswerLog:
     """All answers. A line that this version cannot read is set aside, and the rest is used.
 
     Raises:
@@ -120,14 +120,14 @@ def read() -> Log:
     content = _content(path)
     entries, broken = _parse(content)
     if not broken:
-        return Log(entries)
+        return AnswerLog(entries)
     with suppress(ProgressError):
         return _set_aside(path)
     left_out = f"{_lines(broken)} could not be read, and {_were(broken)} left out"
-    return Log(entries, [f"{path}: {left_out}"])
+    return AnswerLog(entries, [f"{path}: {left_out}"])
 
 
-def merge(other: Path) -> tuple[int, Log]:
+def merge(other: Path) -> tuple[int, AnswerLog]:
     """Add the entries of another machine's log that are not here yet.
 
     Returns:
@@ -149,7 +149,7 @@ def merge(other: Path) -> tuple[int, Log]:
     if broken:
         left_out = f"{_lines(broken)} could not be read, and {_were(broken)} left out"
         warnings.append(f"{other}: {left_out}")
-    return len(new), Log(sorted({*here.entries, *new}), warnings)
+    return len(new), AnswerLog(sorted({*here.entries, *new}), warnings)
 
 
 def _content(path: Path) -> str:
@@ -161,21 +161,21 @@ def _content(path: Path) -> str:
         raise ProgressError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _parse(content: str) -> tuple[list[Entry], list[str]]:
+def _parse(content: str) -> tuple[list[LogEntry], list[str]]:
     """The entries in order of time, each once, and the lines that are none."""
-    entries: set[Entry] = set()
+    entries: set[LogEntry] = set()
     broken = []
     for line in content.splitlines():
         if not line.strip():
             continue
         try:
-            entries.add(Entry.from_json(json.loads(line)))
+            entries.add(LogEntry.from_json(json.loads(line)))
         except _NOT_OURS:
             broken.append(line)
     return sorted(entries), broken
 
 
-def _set_aside(path: Path) -> Log:
+def _set_aside(path: Path) -> AnswerLog:
     """Keep the whole file under another name, and go on with the lines that can be read."""
     aside = path.with_name(f"quiz.broken-{now():%Y%m%dT%H%M%S%f}.jsonl")
     try:
@@ -183,7 +183,7 @@ def _set_aside(path: Path) -> Log:
             content = _content(path)
             entries, broken = _parse(content)
             if not broken:  # another process was in the middle of writing it, or has set it aside
-                return Log(entries)
+                return AnswerLog(entries)
             write_atomically(aside, content.encode())
             lines = [json.dumps(entry.to_json()) for entry in entries]
             write_atomically(path, "".join(f"{line}\n" for line in lines).encode())
@@ -191,7 +191,9 @@ def _set_aside(path: Path) -> Log:
         raise ProgressError(_cannot_write(path, error)) from error
     newer = sum(_is_newer(line) for line in broken)
     why = "written by a newer AMP Lessons" if newer == len(broken) else "broken"
-    return Log(entries, [f"{_lines(broken)} of {path} {_were(broken)} {why}: kept in {aside}"])
+    return AnswerLog(
+        entries, [f"{_lines(broken)} of {path} {_were(broken)} {why}: kept in {aside}"]
+    )
 
 
 def _is_newer(line: str) -> bool:

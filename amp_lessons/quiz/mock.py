@@ -17,7 +17,7 @@ from typing import Any
 from amp_lessons.core import catalogue
 from amp_lessons.quiz.bank import Bank, BankError
 from amp_lessons.quiz.items import Item, OpenQuestion
-from amp_lessons.quiz.log import Entry
+from amp_lessons.quiz.log import LogEntry
 from amp_lessons.quiz.schedule import card_of, weakness
 from amp_lessons.quiz.whiteboard import TASKS, log_id, topic_of
 
@@ -84,7 +84,7 @@ Asked = Item | OpenQuestion | Coding | YourQuestion
 
 
 @dataclass(frozen=True)
-class Step:
+class MockStep:
     """One question of a mock, and what it is worth."""
 
     asks: Asked
@@ -111,7 +111,7 @@ class Part:
     looks_for: str
     minutes: int
     points: int
-    steps: tuple[Step, ...]
+    steps: tuple[MockStep, ...]
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Mock:
     parts: tuple[Part, ...]
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[MockStep, ...]:
         return tuple(step for part in self.parts for step in part.steps)
 
     @property
@@ -204,7 +204,7 @@ _WARM_UP_KINDS = ("single", "output", "single", "output", "several")
 
 def compose(
     bank: Bank,
-    entries: Iterable[Entry] = (),
+    entries: Iterable[LogEntry] = (),
     *,
     minutes: int = USUAL,
     role: str = "ml",
@@ -243,7 +243,7 @@ def compose(
     parts = []
     for name, worth, time in zip(names, points, planned, strict=True):
         each = worth / len(found[name])
-        steps = tuple(Step(asks, each) for asks in found[name])
+        steps = tuple(MockStep(asks, each) for asks in found[name])
         parts.append(Part(name, *_TITLES[name], time, worth, steps))
     return Mock(minutes, role, seed, tuple(parts))
 
@@ -292,7 +292,7 @@ class _Draw:
     def __init__(
         self,
         bank: Bank,
-        entries: list[Entry],
+        entries: list[LogEntry],
         role: Role,
         seed: str,
         generators: Mapping[str, Any],
@@ -386,7 +386,7 @@ _MOST_TO_READ = 3
 
 
 @dataclass(frozen=True)
-class Result:
+class StepScore:
     """What came of one step: a score from 0 to 1."""
 
     score: float
@@ -419,7 +419,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Report:
+class MockReport:
     """The outcome of a mock.
 
     Attributes:
@@ -440,7 +440,7 @@ class Report:
     topics: tuple[Scored, ...]
     read_next: tuple[Reading, ...]
     mock: Mock = field(repr=False)
-    results: Mapping[str, Result] = field(repr=False)
+    results: Mapping[str, StepScore] = field(repr=False)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -467,7 +467,7 @@ def _scored_json(scored: Scored) -> dict[str, Any]:
     return {"name": scored.name, "title": scored.title} | points
 
 
-def report(mock: Mock, results: Mapping[str, Result], *, finished: bool = True) -> Report:
+def report(mock: Mock, results: Mapping[str, StepScore], *, finished: bool = True) -> MockReport:
     """Points by part and topic, and what to read next.
 
     Args:
@@ -489,7 +489,7 @@ def report(mock: Mock, results: Mapping[str, Result], *, finished: bool = True) 
     ]
     topics = sorted((t for t in topics if t.of), key=lambda t: course_place(t.name))
     points = sum(won.values())
-    return Report(
+    return MockReport(
         points=points,
         of=sum(step.points for step in counted),
         band=band(points) if finished and mock.minutes >= LEAST_FOR_BAND else "",
@@ -503,11 +503,11 @@ def report(mock: Mock, results: Mapping[str, Result], *, finished: bool = True) 
     )
 
 
-def _score(results: Mapping[str, Result], step: Step) -> float:
+def _score(results: Mapping[str, StepScore], step: MockStep) -> float:
     return results[step.id].score if step.id in results else 0.0
 
 
-def _sum(name: str, title: str, steps: Sequence[Step], won: Mapping[str, float]) -> Scored:
+def _sum(name: str, title: str, steps: Sequence[MockStep], won: Mapping[str, float]) -> Scored:
     return Scored(name, title, sum(won[s.id] for s in steps), sum(s.points for s in steps))
 
 

@@ -18,7 +18,7 @@ from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, Protocol
 
 from amp_lessons.quiz.bank import Bank, topics_there
-from amp_lessons.quiz.log import Entry
+from amp_lessons.quiz.log import LogEntry
 
 if TYPE_CHECKING:
     from fsrs import Card
@@ -73,7 +73,7 @@ def card_of(item_id: str) -> str:
     return made["card"] if made else item_id
 
 
-def rating(entry: Entry) -> int:
+def rating(entry: LogEntry) -> int:
     """FSRS's grade: 1 (again) for wrong, 2 (hard) for partly right or guessed, 3 (good) for right.
 
     Nobody is asked how easy it was, so 4 is never given.
@@ -83,7 +83,7 @@ def rating(entry: Entry) -> int:
     return 3 if entry.right and entry.sure else 2
 
 
-def replay(entries: Iterable[Entry], predictions: Iterable[str] = ()) -> dict[str, Card]:
+def replay(entries: Iterable[LogEntry], predictions: Iterable[str] = ()) -> dict[str, Card]:
     """The cards as the answers have left them, by their id.
 
     Args:
@@ -106,7 +106,7 @@ def replay(entries: Iterable[Entry], predictions: Iterable[str] = ()) -> dict[st
 
 
 def due(
-    entries: Sequence[Entry],
+    entries: Sequence[LogEntry],
     bank: Bank,
     generators: Mapping[str, Any],
     *,
@@ -151,9 +151,9 @@ def _day(moment: datetime) -> date:
     return moment.astimezone().date()
 
 
-def _introduced(entries: Iterable[Entry], today: date) -> int:
+def _introduced(entries: Iterable[LogEntry], today: date) -> int:
     """How many cards had their very first answer in a drill of this day."""
-    first: dict[str, Entry] = {}
+    first: dict[str, LogEntry] = {}
     for entry in sorted(entries):
         first.setdefault(card_of(entry.item), entry)
     return sum(e.where == "drill" and _day(e.at) == today for e in first.values())
@@ -191,7 +191,7 @@ def in_words(day: date, today: date) -> str:
     return f"on {day.day} {day:%B}{year}"
 
 
-def weakness(entries: Iterable[Entry]) -> dict[str, float]:
+def weakness(entries: Iterable[LogEntry]) -> dict[str, float]:
     """For each topic, the estimated share that is not known yet, from 0 to 1.
 
     A topic without answers has 0.5. Newer answers count more than older ones, and a right guess

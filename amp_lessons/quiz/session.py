@@ -22,7 +22,7 @@ from amp_lessons.quiz import log, proofs
 from amp_lessons.quiz.bank import Bank
 from amp_lessons.quiz.items import ChoiceItem, Item, NumberItem, OpenQuestion, OrderItem
 from amp_lessons.quiz.keys import ENTER, Edit, Keys, Quit, opened
-from amp_lessons.quiz.log import Entry, Where
+from amp_lessons.quiz.log import LogEntry, Where
 from amp_lessons.quiz.marking import NAMES, Answer, AnswerError, Marked, mark, shuffled
 from amp_lessons.quiz.markup import KIND_NAMES
 from amp_lessons.quiz.screen import Screen
@@ -225,7 +225,7 @@ class Session:
 
     def _keep(self, done: Answered) -> None:
         self.answered.append(done)
-        entry = Entry(log.now(), done.id, done.score, done.sure, self.where, done.seconds)
+        entry = LogEntry(log.now(), done.id, done.score, done.sure, self.where, done.seconds)
         try:
             log.append(entry)
         except ProgressError as error:
@@ -531,7 +531,7 @@ def _suggestion(missed: Sequence[str], guessed: int, for_missed: str) -> str:
 
 
 @dataclass
-class Deck:
+class CardSource:
     """Gives the question of a card: an item of the bank, or a new one from a generator."""
 
     bank: Bank
@@ -548,7 +548,7 @@ class Deck:
         return found
 
 
-def run_drill(session: Session, deck: Deck, due: Sequence[str], new: Sequence[str]) -> int:
+def run_drill(session: Session, deck: CardSource, due: Sequence[str], new: Sequence[str]) -> int:
     """Ask what is due, then what is new, then once more what was missed.
 
     Returns:
@@ -572,7 +572,7 @@ def run_drill(session: Session, deck: Deck, due: Sequence[str], new: Sequence[st
 
 
 def choose(
-    items: Sequence[Item], number: int, seed: int | None, entries: Iterable[Entry] = ()
+    items: Sequence[Item], number: int, seed: int | None, entries: Iterable[LogEntry] = ()
 ) -> list[Item]:
     """Items for a quiz: those never answered first, then those answered longest ago.
 

@@ -19,7 +19,7 @@ from torch.nn.functional import cross_entropy
 
 from amp_lessons import ScalerLog, ask, autoencoder, load_digits, lookup, plots, predict
 from amp_lessons.amp.errors import as_text
-from amp_lessons.lessons import patients
+from amp_lessons.lessons import broken_runs
 from amp_lessons.lessons.experiments import raised
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -70,7 +70,7 @@ print("\n".join(as_text(lookup(message)[0])))
 # million for the backward pass. The gradients are clipped at a norm of 0.001.
 
 # %%
-healthy = patients.examine(patients.healthy, device)
+healthy = broken_runs.examine(broken_runs.healthy, device)
 print(healthy)
 title, label = "A healthy run", "loss"
 plots.scaled_training(
@@ -86,8 +86,8 @@ plots.scaled_training(
 # exception. You see only what a log would show you.
 
 # %%
-loops = {name: getattr(patients, f"run_{name}") for name in "abcd"}
-runs = {name: patients.examine(loop, device) for name, loop in loops.items()}
+loops = {name: getattr(broken_runs, f"run_{name}") for name in "abcd"}
+runs = {name: broken_runs.examine(loop, device) for name, loop in loops.items()}
 for name, run in runs.items():
     print(f"run {name}: {run}")
 
@@ -112,7 +112,7 @@ predict("myths_and_clinic.frozen_run")
 # a plus only in the healthy run. `fp16_region` opens an autocast region.
 
 # %%
-print(patients.compared(patients.run_a))
+print(broken_runs.compared(broken_runs.run_a))
 
 # %% [markdown]
 # One region is around the whole loop, so the forward pass uses the FP16 copies of the first weights
@@ -128,7 +128,7 @@ print(patients.compared(patients.run_a))
 predict("myths_and_clinic.every_step_skipped")
 
 # %%
-print(patients.compared(patients.run_b))
+print(broken_runs.compared(broken_runs.run_b))
 with torch.autocast(device, dtype=torch.float16):
     for largest in (1, 255, 65_535):
         features = autoencoder().to(device)[0](largest * digits.train_images[:600])
@@ -151,15 +151,16 @@ with torch.autocast(device, dtype=torch.float16):
 predict("myths_and_clinic.too_small_by")
 
 # %%
-print(patients.compared(patients.run_c))
+print(broken_runs.compared(broken_runs.run_c))
 model = autoencoder().to(device)
-error = patients.squared_error(model, digits.train_images[:600])
-(65_536 * error / patients.BIG).backward()
-norm = nn.utils.clip_grad_norm_(model.parameters(), patients.MAX_NORM).item()
+error = broken_runs.squared_error(model, digits.train_images[:600])
+(65_536 * error / broken_runs.BIG).backward()
+norm = nn.utils.clip_grad_norm_(model.parameters(), broken_runs.MAX_NORM).item()
 print(
-    f"norm: true {norm / 65_536:.1e}, scaled {norm:.2f}; clipped to {patients.MAX_NORM}", end=", "
+    f"norm: true {norm / 65_536:.1e}, scaled {norm:.2f}; clipped to {broken_runs.MAX_NORM}",
+    end=", ",
 )
-print(f"{norm / patients.MAX_NORM:,.0f} times too small")
+print(f"{norm / broken_runs.MAX_NORM:,.0f} times too small")
 
 # %% [markdown]
 # Clipping sees a norm of about 5, and brings it down to 0.001. So the update is about 5,000 times
@@ -174,7 +175,7 @@ print(f"{norm / patients.MAX_NORM:,.0f} times too small")
 predict("myths_and_clinic.explodes")
 
 # %%
-print(patients.compared(patients.run_d))
+print(broken_runs.compared(broken_runs.run_d))
 
 # %% [markdown]
 # `optimizer.step()` takes gradients that are 65,536 times too large, and nobody looks for inf.
@@ -199,9 +200,9 @@ print(patients.compared(patients.run_d))
 import amp_lessons
 
 pictures = digits.train_images[:600]
-for name, loop in {"healthy": patients.healthy, **loops}.items():
+for name, loop in {"healthy": broken_runs.healthy, **loops}.items():
     model, scaler = autoencoder().to(device), GradScaler(device)
-    rate = patients.BIG / pictures.numel()
+    rate = broken_runs.BIG / pictures.numel()
     optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9)
     with amp_lessons.monitor(model, scaler) as seen:
         loop(model, optimizer, scaler, pictures)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from attention_calls import TABLE, Told, as_markdown, grouped, same
+from attention_calls import TABLE, Case, as_markdown, grouped, same
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.nn import functional as F
@@ -19,8 +19,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from amp_lessons.amp.attention import (
     CAPABILITIES,
     RULES_OF,
+    AttentionCall,
     AttentionError,
-    Call,
     Settings,
     capability,
     choose,
@@ -28,9 +28,9 @@ from amp_lessons.amp.attention import (
     order,
 )
 from amp_lessons.amp.explain import explain_autocast
-from amp_lessons.amp.fakes.attention import Attention, attend
-from amp_lessons.amp.fakes.calls import GpuCalls
-from amp_lessons.amp.fakes.cuda import ensure_cuda_guard
+from amp_lessons.amp.fake_tensors.attention import Attention, attend
+from amp_lessons.amp.fake_tensors.calls import GpuCalls
+from amp_lessons.amp.fake_tensors.cuda import ensure_cuda_guard
 from amp_lessons.amp.memory.training import training_memory
 
 HERE = Path(__file__).parents[1]
@@ -39,49 +39,49 @@ RECORDS = {
     for version in RULES_OF
 }
 ROWS = [
-    (version, told, answer)
+    (version, case, answer)
     for version, record in RECORDS.items()
-    for told, answer in zip(TABLE, record["answers"], strict=True)
+    for case, answer in zip(TABLE, record["answers"], strict=True)
 ]
 RULES = Settings.for_torch(torch.__version__).torch
 """Whose rules a trace shows here: those of the torch that is installed."""
 SILENT = [f"sdp_utils_cpp.h:{line}" for line in (275, 297, 301, 293, 315, 319)]
 
 
-def name(told: Told) -> str:
-    return f"{told.what}, {told.gpu}"
+def name(case: Case) -> str:
+    return f"{case.what}, {case.gpu}"
 
 
 # ---- the choice ---------------------------------------------------------------------------------
 
 
 def test_the_table(subtests):
-    for told in TABLE:
-        with subtests.test(name(told)):
-            choice = choose(told.call, told.gpu, told.switches)
-            assert choice.kernel == told.kernel
-            assert choice.source[told.refuses or told.kernel] == told.line
+    for case in TABLE:
+        with subtests.test(name(case)):
+            choice = choose(case.call, case.gpu, case.switches)
+            assert choice.kernel == case.kernel
+            assert choice.source[case.refuses or case.kernel] == case.line
 
 
 def test_pytorchs_own_code_says_the_same(subtests):
-    for version, told, answer in ROWS:
-        with subtests.test(f"{version}, {name(told)}"):
+    for version, case, answer in ROWS:
+        with subtests.test(f"{version}, {name(case)}"):
             row = (answer["what"], answer["gpu"])
-            assert row == (told.what, told.gpu), "record_attention.py is due"
-            choice = choose(told.call, told.gpu, under(version, told))
+            assert row == (case.what, case.gpu), "record_attention.py is due"
+            choice = choose(case.call, case.gpu, under(version, case))
             assert (choice.kernel, choice.torch) == (answer["kernel"], version)
             if choice.kernel == "none":  # there the filters are not asked
                 continue
-            if version == "2.15" and told.what == "3 dimensions":  # the filters were asked before
+            if version == "2.15" and case.what == "3 dimensions":  # the filters were asked before
                 continue  # the call got its fourth
             lines = {kernel: choice.source[kernel] for kernel in choice.refused if kernel != "math"}
             silent = {kernel for kernel, line in lines.items() if line in SILENT}
             assert lines | dict.fromkeys(silent, "silent") == answer["lines"]
 
 
-def under(version: str, told: Told) -> Settings:
+def under(version: str, case: Case) -> Settings:
     """A row's switches, with the rules and the cuDNN of a version."""
-    switches = told.switches
+    switches = case.switches
     return Settings.for_torch(
         version, enabled=switches.enabled, deterministic=switches.deterministic
     )
@@ -109,7 +109,12 @@ def test_each_torch_has_its_rules(version, rules, cudnn):
         (grouped(1, gqa=False), "a100", "flash", "PyTorch tries it first"),
         (same(256), "b200", "cudnn", "PyTorch tries it first"),
         (same(200), "h200", "flash", "cuDNN has no backward for head size 200"),
-        (Call(*[(8, 128, 64)] * 3, mask=(8, 128, 128)), "h200", "cudnn", "PyTorch tries it"),
+        (
+            AttentionCall(*[(8, 128, 64)] * 3, mask=(8, 128, 128)),
+            "h200",
+            "cudnn",
+            "PyTorch tries it",
+        ),
     ],
     ids=["grouped", "one key head", "256", "200", "3 dimensions"],
 )
@@ -127,9 +132,9 @@ def test_an_older_cudnn_keeps_128_on_blackwell():
 
 
 def test_the_table_covers_each_kernel_and_the_records_are_of_their_versions():
-    assert {told.kernel for told in TABLE} == {"cudnn", "flash", "efficient", "math", "none", ""}
+    assert {case.kernel for case in TABLE} == {"cudnn", "flash", "efficient", "math", "none", ""}
     assert len(TABLE) >= 40
-    assert len({(told.what, told.gpu) for told in TABLE}) == len(TABLE)
+    assert len({(case.what, case.gpu) for case in TABLE}) == len(TABLE)
     builds = [record["build"] for record in RECORDS.values()]
     assert builds == [
         "torch 2.13.0+cu130 (cf30153c), cuDNN 9.20.0",
@@ -223,7 +228,7 @@ def fake(mode, shape, dtype, grad=False, last=1, offset=0):
     return FakeTensor(mode, meta, torch.device("cuda", 0)).requires_grad_(grad)
 
 
-def as_tensors(call: Call, mode) -> Attention:
+def as_tensors(call: AttentionCall, mode) -> Attention:
     layout = zip((call.query, call.key, call.value), call.last_strides, call.offsets, strict=True)
     three = [fake(mode, s, call.dtype, call.needs_grad, last, at) for s, last, at in layout]
     mask = None
@@ -233,7 +238,7 @@ def as_tensors(call: Call, mode) -> Attention:
     return Attention(*three, mask, call.dropout, call.causal, None, call.gqa)
 
 
-def saved(call: Call, kernel: str) -> int:
+def saved(call: AttentionCall, kernel: str) -> int:
     """Bytes that autograd keeps of a call in a kernel, each storage once."""
     ensure_cuda_guard()
     mode, sizes, kept = FakeTensorMode(allow_non_fake_inputs=True), {}, []
@@ -250,13 +255,13 @@ def saved(call: Call, kernel: str) -> int:
 
 
 def test_saved_bytes_are_those_of_pytorchs_own_code(subtests):
-    for told, answer in zip(TABLE, RECORDS[RULES]["answers"], strict=True):
-        with subtests.test(name(told)):
+    for case, answer in zip(TABLE, RECORDS[RULES]["answers"], strict=True):
+        with subtests.test(name(case)):
             if answer["kernel"] == "":
                 with pytest.raises(RuntimeError, match="No available kernel"):
-                    saved(told.call, "")
+                    saved(case.call, "")
             else:
-                assert saved(told.call, answer["kernel"]) == answer["saved"]
+                assert saved(case.call, answer["kernel"]) == answer["saved"]
 
 
 ROW = 2 * 8 * 128  # batch, heads, length
@@ -275,13 +280,13 @@ BY_HAND = {
     ),
     # DeepSeek's heads: query and key of 192, value and result of 128
     "efficient, a smaller value": (
-        Call((2, 8, 128, 192), (2, 8, 128, 192), (2, 8, 128, 128)),
+        AttentionCall((2, 8, 128, 192), (2, 8, 128, 192), (2, 8, 128, 128)),
         "efficient",
         2 * ROW * 192 * 2 + 2 * ROW * 128 * 2 + ROW * 4 + 16,
     ),
     # grouped: 32 query heads, 8 key and value heads, which stay 8
     "cuDNN, grouped": (
-        Call((2, 32, 128, 64), (2, 8, 128, 64), (2, 8, 128, 64), gqa=True),
+        AttentionCall((2, 32, 128, 64), (2, 8, 128, 64), (2, 8, 128, 64), gqa=True),
         "cudnn",
         2 * (4 * ROW) * 64 * 2 + 2 * ROW * 64 * 2 + 4 * ROW * 4 + 16,
     ),
@@ -422,13 +427,13 @@ def test_torchs_own_words_for_a_call_that_it_refuses(change, message):
 
 def test_saved_bytes_in_training_memory_depend_on_the_gpu():
     model, x = Grouped(), torch.randn(2, 256, 64)
-    told = {
+    case = {
         gpu: training_memory(model, x, precision="amp bf16", device="cuda", gpu=gpu).activations
         for gpu in ("h200", "a100", "t4")
     }
-    assert 0 <= told["a100"] - told["h200"] < 64  # flash keeps a few more random numbers
+    assert 0 <= case["a100"] - case["h200"] < 64  # flash keeps a few more random numbers
     matrix = 2 * 8 * 256 * 256 * 4
-    assert told["t4"] - told["a100"] > matrix
+    assert case["t4"] - case["a100"] > matrix
 
 
 def test_an_unknown_gpu_is_told_before_anything_runs():

@@ -17,7 +17,7 @@ from amp_lessons.amp.policy import op_policy
 from amp_lessons.core import pictures
 from amp_lessons.core.catalogue import lesson_called
 from amp_lessons.exercises import checks
-from amp_lessons.exercises.stage import region
+from amp_lessons.exercises.harness import region
 
 HALF, BFLOAT, SINGLE = torch.float16, torch.bfloat16, torch.float32
 
@@ -88,7 +88,7 @@ def test_region_without_a_dtype_casts_nothing():
 def test_the_solution_says_what_torch_does():
     """In each case of the check, on both devices, in both formats and outside a region."""
     exercise = checks.find("result_dtype")
-    (answer,) = exercise.learners.answer(exercise.solved())
+    (answer,) = exercise.public.answer(exercise.solved())
     cases = exercise.probe.all_cases
     assert len(cases) >= 200
     assert {case.args[:2] for case in cases} == {(o, d) for o in OPS for d in ("cpu", "cuda")}
@@ -143,7 +143,10 @@ def test_the_table_of_the_lesson_says_what_autocast_does():
         if not line.startswith("# | ") or len(cells) < 3 or cells[1] not in names:
             continue
         for op in cells[0].split("`")[1::2]:
-            for device, told in zip(("cpu", "cuda"), cells[1:3], strict=True):
-                assert op_policy(also.get(op, op), device, HALF).group == names[told], (op, device)
+            for device, message in zip(("cpu", "cuda"), cells[1:3], strict=True):
+                assert op_policy(also.get(op, op), device, HALF).group == names[message], (
+                    op,
+                    device,
+                )
                 seen += 1
     assert seen == 70

@@ -200,10 +200,10 @@ def test_the_backward_pass_has_its_workspace_before_anything_is_measured(monkeyp
 
 
 def test_it_tells_of_each_piece_as_often_as_it_said():
-    told = []
+    message = []
     workloads = [tiny()]
-    runner.run(workloads, (FP32, BF16), CPU, repeats=4, clock=Clock(), tell=told.append)
-    assert len(told) == bench.pieces(workloads, (FP32, BF16), 4)
+    runner.run(workloads, (FP32, BF16), CPU, repeats=4, clock=Clock(), tell=message.append)
+    assert len(message) == bench.pieces(workloads, (FP32, BF16), 4)
 
 
 # ---- quality ------------------------------------------------------------------------------------
@@ -535,9 +535,9 @@ def test_a_steady_run_has_no_warning():
 
 def test_times_that_drift_are_marked_in_one_line():
     rising = Clock(*[1.2**n for n in range(100)])
-    (told,) = [n for n in shown.notes(measure(tiny(), clock=rising)) if "drifted" in n]
-    assert told.startswith("! times still drifted")
-    assert told.endswith("mlp 8x16, 3 layers, FP32; mlp 8x16, 3 layers, AMP BF16")
+    (message,) = [n for n in shown.notes(measure(tiny(), clock=rising)) if "drifted" in n]
+    assert message.startswith("! times still drifted")
+    assert message.endswith("mlp 8x16, 3 layers, FP32; mlp 8x16, 3 layers, AMP BF16")
 
 
 def test_the_picture_tells_every_run_in_words():

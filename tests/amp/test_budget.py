@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from torch.nn.functional import mse_loss
 
-from amp_lessons.amp.fakes.errors import TraceError
-from amp_lessons.amp.loading import DoorError, Given
+from amp_lessons.amp.fake_tensors.errors import TraceError
+from amp_lessons.amp.loading import LoadedModel, LoadError
 from amp_lessons.amp.loading.batches import with_batch
 from amp_lessons.amp.memory.budget import CARDS, Survey, rollup, survey
 from amp_lessons.amp.memory.budget.screen import renderables
@@ -29,9 +29,9 @@ from amp_lessons.app import cli
 from amp_lessons.core.terminal import console
 
 
-def given(batch=4, width=16, layers=6) -> Given:
+def given(batch=4, width=16, layers=6) -> LoadedModel:
     model, (inputs,) = models.linear_stack(width, layers, batch)
-    return Given(model, (inputs,), {}, "Sequential")
+    return LoadedModel(model, (inputs,), {}, "Sequential")
 
 
 def own(path, parameters=0, activations=0, cast_cache=0, kind="Linear") -> ModuleMemory:
@@ -193,14 +193,14 @@ def test_what_cannot_be_told_is_a_note():
         def forward(self, x):
             return super().forward(x.reshape(4, 8))
 
-    found = survey(Given(Fixed(8, 8), (torch.randn(4, 8),), {}, "Fixed"), device="cpu")
+    found = survey(LoadedModel(Fixed(8, 8), (torch.randn(4, 8),), {}, "Fixed"), device="cpu")
     assert not found.knows_batches
     assert found.largest_batch("fp32", 16) is None
     assert any(note.startswith("other batch sizes can't be told") for note in found.notes)
     with pytest.raises(ValueError, match="two batches"):
         found.crossover()
     frozen = nn.LSTM(4, 4).requires_grad_(False).half()
-    found = survey(Given(frozen, (torch.randn(3, 2, 4).half(),), {}, "LSTM"), device="cpu")
+    found = survey(LoadedModel(frozen, (torch.randn(3, 2, 4).half(),), {}, "LSTM"), device="cpu")
     assert any("workspace of its own" in note for note in found.notes)
     assert any("nothing is trained" in note for note in found.notes)
     assert any("in float16" in note for note in found.notes)
@@ -213,7 +213,7 @@ def test_a_precision_that_does_not_run_is_left_out():
                 raise TypeError("float32 or nothing")
             return super().forward(x)
 
-    found = survey(Given(Wants32(4, 4), (torch.randn(4, 4),), {}, "W"), device="cpu")
+    found = survey(LoadedModel(Wants32(4, 4), (torch.randn(4, 4),), {}, "W"), device="cpu")
     assert list(found.at) == ["fp32", "amp fp16", "amp bf16"]
     assert any(note.startswith("bf16 is left out") for note in found.notes)
 
@@ -251,7 +251,9 @@ def compared(h):
     ],
 )
 def test_a_precision_whose_step_raises_gets_no_figure(function, left, words):
-    found = survey(Given(Refuses(function), (torch.randn(4, 8),), {}, "Refuses"), device="cuda")
+    found = survey(
+        LoadedModel(Refuses(function), (torch.randn(4, 8),), {}, "Refuses"), device="cuda"
+    )
     assert list(found.at) == list(found.twice) == left
     assert any(words in note for note in found.notes), found.notes
 
@@ -259,11 +261,11 @@ def test_a_precision_whose_step_raises_gets_no_figure(function, left, words):
 def test_a_step_that_raises_in_each_precision_gives_no_survey():
     model = Refuses(lambda h: h.float() @ torch.ones(4, 4, device=h.device, dtype=torch.float64))
     with pytest.raises(TraceError, match="raises"):
-        survey(Given(model, (torch.randn(4, 8),), {}, "Refuses"), device="cuda")
+        survey(LoadedModel(model, (torch.randn(4, 8),), {}, "Refuses"), device="cuda")
 
 
 def test_a_model_in_float16_is_not_counted_as_if_float32_fed_it():
-    half = Given(Refuses(lambda h: h, torch.float16), (torch.randn(4, 8),), {}, "Refuses")
+    half = LoadedModel(Refuses(lambda h: h, torch.float16), (torch.randn(4, 8),), {}, "Refuses")
     found = survey(half, device="cuda")
     assert "fp32" not in found.at
     assert "amp fp16" not in found.at
@@ -277,7 +279,7 @@ def test_a_model_in_float16_is_not_counted_as_if_float32_fed_it():
     [({"optimizer": "lion"}, "sgd, momentum, adam, adamw"), ({"device": "tpu"}, "cuda or cpu")],
 )
 def test_what_a_survey_refuses(options, words):
-    with pytest.raises(DoorError, match=words):
+    with pytest.raises(LoadError, match=words):
         survey(given(), **options)
 
 
@@ -329,7 +331,7 @@ def test_the_screen_says_what_fits_and_what_is_not_counted(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     model = Stack(12)
     model.blocks.append(BlockWithAnExceptionallyLongNameOfItsOwnThatNoTerminalShows(8))
-    found = survey(Given(model, (torch.randn(5, 3),), {}, "Stack"), "adam", "cpu")
+    found = survey(LoadedModel(model, (torch.randn(5, 3),), {}, "Stack"), "adam", "cpu")
     text = printed(found, capsys)
     assert all(len(line) <= 80 for line in text.splitlines())
     assert "blocks.0–11 ×12 Block" in text

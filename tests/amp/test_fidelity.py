@@ -20,8 +20,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from amp_lessons.amp.explain import TraceError, explain_autocast
-from amp_lessons.amp.fakes.doubles import Doubles
-from amp_lessons.amp.fakes.errors import BAD_INPUT, CANNOT_FOLLOW, MODEL_RAISES
+from amp_lessons.amp.fake_tensors.converter import TensorConverter
+from amp_lessons.amp.fake_tensors.errors import BAD_INPUT, CANNOT_FOLLOW, MODEL_RAISES
 from amp_lessons.amp.memory.training import training_memory
 
 BF16, FP16 = torch.bfloat16, torch.float16
@@ -127,7 +127,7 @@ def test_views_of_one_storage_stay_views_of_it():
     model = Of(lambda m, a, b: m.linear(a).sum() + m.second(b).exp().sum())
     agree(model, x, x[1:], values="fake")
     view = x[1:]
-    both = Doubles((x, view), torch._subclasses.FakeTensorMode())
+    both = TensorConverter((x, view), torch._subclasses.FakeTensorMode())
     assert both(x, "cpu").untyped_storage()._cdata == both(view, "cpu").untyped_storage()._cdata
     assert both(view, "cpu").storage_offset() == 8
 
@@ -135,7 +135,7 @@ def test_views_of_one_storage_stay_views_of_it():
 def test_a_real_copy_of_views_is_views():
     x = torch.arange(6.0)
     view, copies = x[2:], None
-    copies = Doubles((x, view))
+    copies = TensorConverter((x, view))
     copies(view, "cpu").zero_()
     assert copies(x, "cpu").tolist() == [0, 1, 0, 0, 0, 0]
     assert x.tolist() == [0, 1, 2, 3, 4, 5]

@@ -15,7 +15,7 @@ import tomli
 from amp_lessons.amp.errors import CatalogueError, UnreadableText, catalogue, lookup, pasted
 from amp_lessons.amp.errors.catalogue import Entry
 from amp_lessons.amp.errors.search import Catalogue
-from amp_lessons.amp.errors.words import Index, tokens
+from amp_lessons.amp.errors.similarity import Index, tokens
 from amp_lessons.app import cli
 from amp_lessons.core.catalogue import lesson_called
 
@@ -347,11 +347,11 @@ def test_of_a_long_log_both_ends_are_read(where):
     assert len(log) > 10_000_000
     text = f"{FP16}\n{log}" if where == "first" else f"{log}{FP16}\n"
     assert found_first(text) == "unscale-fp16-gradients"
-    kept, told = pasted.ends_of(text[n : n + 70_000] for n in range(0, len(text), 70_000))
+    kept, output = pasted.ends_of(text[n : n + 70_000] for n in range(0, len(text), 70_000))
     assert len(kept) == pasted.HEAD + pasted.TAIL + 1
     assert kept == f"{text[: pasted.HEAD]}\n{text[-pasted.TAIL :]}"
-    assert told == pasted.what_was_read(len(text))
-    assert f"{len(text):,} characters" in told
+    assert output == pasted.what_was_read(len(text))
+    assert f"{len(text):,} characters" in output
 
 
 def test_a_short_text_is_read_whole():
@@ -424,10 +424,10 @@ def test_a_good_entry_is_read(tmp_path):
 def test_a_fault_names_file_entry_and_field(tmp_path, changes, message):
     with pytest.raises(CatalogueError) as caught:
         catalogue.read(write(tmp_path, **changes))
-    told = str(caught.value)
-    assert told.startswith("a.toml, entry 'an-entry': " if "id" not in changes else "a.toml, ")
-    assert message in told
-    assert "\n" not in told
+    output = str(caught.value)
+    assert output.startswith("a.toml, entry 'an-entry': " if "id" not in changes else "a.toml, ")
+    assert message in output
+    assert "\n" not in output
 
 
 @pytest.mark.parametrize(
@@ -532,7 +532,7 @@ def test_nothing_is_near(run):
 
 
 @pytest.mark.parametrize(
-    ("piped", "told"),
+    ("piped", "output"),
     [
         (b"", "nothing to look up: paste an error, or describe what you see"),
         (b"\x7fELF\x02\x01\x00\x00", "this is not text: paste the error as it was printed"),
@@ -541,9 +541,9 @@ def test_nothing_is_near(run):
     ],
     ids=["empty", "null bytes", "bytes", "Chinese"],
 )
-def test_bad_input_is_one_line(run, piped, told):
+def test_bad_input_is_one_line(run, piped, output):
     done = run(piped=piped)
-    assert done.line.startswith(told)
+    assert done.line.startswith(output)
     assert (done.status, done.out) == (1, "")
 
 
@@ -556,8 +556,8 @@ def test_ten_megabytes_of_log(run):
     log = b"step: loss 0.5\n" * 700_000
     done = run(piped=log + FP16.encode())
     assert (done.status, done.out) == (0, run(FP16).out)
-    told = "the text has 10,500,049 characters: the first 25,000 and the last 75,000 were read"
-    assert done.err == f"amp-lessons: {told}\n"
+    output = "the text has 10,500,049 characters: the first 25,000 and the last 75,000 were read"
+    assert done.err == f"amp-lessons: {output}\n"
 
 
 def test_what_is_pasted_cannot_steer_the_terminal(run):

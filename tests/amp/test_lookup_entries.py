@@ -104,9 +104,9 @@ def test_an_entry_that_nothing_raises_is_named_with_what_to_write():
 def test_what_torch_says_matches_its_entry_and_is_looked_up(subtests):
     for name in MESSAGES:
         with subtests.test(name):
-            said = list(dict.fromkeys(MESSAGES[name]()))
-            assert said
-            for text in said:
+            message = list(dict.fromkeys(MESSAGES[name]()))
+            assert message
+            for text in message:
                 others = {entry.id: matched(entry, text) for entry in ENTRIES if entry.id != name}
                 assert matched(BY_ID[name], text) > max(others.values()), (text, others)
                 best = lookup(text)[0]

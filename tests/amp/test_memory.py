@@ -197,8 +197,8 @@ def test_without_a_gpu_nothing_is_invented():
 def test_the_allocator_agrees(precision):
     """To a cuBLAS workspace and 512 bytes a tensor."""
     model, inputs, target = step(2048, 1024, 8)
-    said = allocator_check(model, inputs, precision=precision, loss=mse_loss, target=target)
-    for line in said.splitlines()[1:3]:
+    text = allocator_check(model, inputs, precision=precision, loss=mse_loss, target=target)
+    for line in text.splitlines()[1:3]:
         counted, seen = (int(number.replace(",", "")) for number in line.split()[-2:])
         assert counted <= seen <= counted + 2**26
 
@@ -324,5 +324,5 @@ def test_the_lesson_prints_what_its_explanations_say(printed, line):
 
 
 def test_a_loop_over_the_batches_passes_crossover_in_few_rounds():
-    batches = [entry["value"] or 0 for entry in find("crossover").secret.diagnosis.expected]
+    batches = [entry["value"] or 0 for entry in find("crossover").answer_key.diagnosis.expected]
     assert 2_000_000 < sum(batches) < 4_000_000

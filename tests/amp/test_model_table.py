@@ -118,7 +118,7 @@ def test_the_recorder_counts_what_can_be_counted_by_hand():
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda run: run, ""),
         (lambda run: replace(run, casts=run.casts + 1), "casts forward: told 3, real 4"),
@@ -132,20 +132,20 @@ def test_the_recorder_counts_what_can_be_counted_by_hand():
         ),
     ],
 )
-def test_the_comparison_sees_one_op_dtype_cast_or_byte(change, said):
+def test_the_comparison_sees_one_op_dtype_cast_or_byte(change, message):
     model, x = _linear_and_norm()
-    told = explain_autocast(model, x, device="cpu", dtype=BF16)
-    found = "; ".join(compare.differences(told, change(recorder.run(model, (x,), {}, BF16))))
-    assert found.startswith(said)
-    assert bool(found) == bool(said)
+    output = explain_autocast(model, x, device="cpu", dtype=BF16)
+    found = "; ".join(compare.differences(output, change(recorder.run(model, (x,), {}, BF16))))
+    assert found.startswith(message)
+    assert bool(found) == bool(message)
 
 
 def test_a_model_that_is_told_to_raise_and_runs_does_not_agree():
     model, x = _linear_and_norm()
-    told = explain_autocast(model, x, device="cpu", dtype=BF16)
+    output = explain_autocast(model, x, device="cpu", dtype=BF16)
     wrong = Hazard("mixed", "raises", ("",), "mm", ("",), "mm takes one dtype", "cast")
     found = compare.differences(
-        replace(told, hazards=(wrong,)), recorder.run(model, (x,), {}, BF16)
+        replace(output, hazards=(wrong,)), recorder.run(model, (x,), {}, BF16)
     )
     assert found == ["told to raise, and runs: mm: mm takes one dtype"]
 

@@ -30,7 +30,7 @@ from amp_lessons.amp.monitor.counting import (
     largest_safe_scale,
     smallest_saving_scale,
 )
-from amp_lessons.amp.monitor.places import Place
+from amp_lessons.amp.monitor.places import CodeLine
 from amp_lessons.amp.numbers.formats import BF16, FP8_E4M3, FP8_E5M2, FP16, FP32, Format
 from amp_lessons.amp.scaling.loss_scale import exponent_histogram, fate, fates
 from amp_lessons.amp.scaling.scaler_log import ScalerLog
@@ -230,8 +230,8 @@ def test_a_line_in_a_notebook_is_told_by_its_cell(monkeypatch: pytest.MonkeyPatc
     shell = SimpleNamespace(compile=SimpleNamespace(format_code_name=names.get))
     fake = SimpleNamespace(get_ipython=lambda: shell)
     monkeypatch.setitem(sys.modules, "IPython", fake)  # type: ignore[arg-type]
-    assert str(Place("/tmp/105928223.py", 14)) == "cell In[3], line 14"
-    assert str(Place("/home/me/train.py", 14)) == "train.py:14"
+    assert str(CodeLine("/tmp/105928223.py", 14)) == "cell In[3], line 14"
+    assert str(CodeLine("/home/me/train.py", 14)) == "train.py:14"
 
 
 def test_a_broken_update_is_blamed_on_the_optimizer():
@@ -596,7 +596,7 @@ def test_monitors_on_two_models_share_the_taps():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "options", "told"),
+    ("arguments", "options", "output"),
     [
         (("no model",), {}, "must be a torch.nn.Module, not str"),
         ((nn.Linear(1, 1), "no scaler"), {}, "must be a torch.amp.GradScaler or None, not str"),
@@ -607,8 +607,8 @@ def test_monitors_on_two_models_share_the_taps():
         ((nn.DataParallel(nn.Linear(1, 1)),), {}, "DistributedDataParallel"),
     ],
 )
-def test_bad_input_is_one_clear_line(arguments: Any, options: Any, told: str):
-    with pytest.raises(ValueError, match=told) as error:
+def test_bad_input_is_one_clear_line(arguments: Any, options: Any, output: str):
+    with pytest.raises(ValueError, match=output) as error:
         watch(*arguments, **options)
     assert "\n" not in str(error.value)
     assert not taps._listeners
@@ -688,10 +688,10 @@ def test_what_a_scale_would_have_saved():
     gradients = torch.randn(2000) * 1e-7
     tally = Tally()
     tally.add(gradients, Edges.of(FP16))
-    told = fates_by_scale(tally, FP16)
-    true = fates(gradients, [fate.scale for fate in told], FP16)
-    assert [f.zero for f in told] == [f.zero for f in true]
-    assert [f.subnormal for f in told] == pytest.approx([f.subnormal for f in true], abs=2)
+    output = fates_by_scale(tally, FP16)
+    true = fates(gradients, [fate.scale for fate in output], FP16)
+    assert [f.zero for f in output] == [f.zero for f in true]
+    assert [f.subnormal for f in output] == pytest.approx([f.subnormal for f in true], abs=2)
     saving, safe = smallest_saving_scale(tally, FP16), largest_safe_scale(tally, FP16)
     assert saving is not None
     assert safe is not None
@@ -727,14 +727,14 @@ def test_the_summary_fits_in_80_columns(seen: Any):
 
 
 def test_json_is_plain_and_complete(seen: Any):
-    told = json.loads(seen.to_json())
-    assert told["steps"] == 6
-    assert told["faults"][0]["op"] == "log"
-    assert told["faults"][0]["place"]["file"].endswith("monitor_faults.py")
-    assert {part["path"] for part in told["modules"]} == {"inner", "head"}
-    inner = told["modules"][0]["activations"]
+    output = json.loads(seen.to_json())
+    assert output["steps"] == 6
+    assert output["faults"][0]["op"] == "log"
+    assert output["faults"][0]["place"]["file"].endswith("monitor_faults.py")
+    assert {part["path"] for part in output["modules"]} == {"inner", "head"}
+    inner = output["modules"][0]["activations"]
     assert sum(inner["counts"]) + inner["zeros"] + inner["infs"] + inner["nans"] == inner["numbers"]
-    assert [sample["step"] for sample in told["samples"]] == [0, 2, 4]
+    assert [sample["step"] for sample in output["samples"]] == [0, 2, 4]
 
 
 def test_the_notebook_shows_a_chart_with_alt_text(seen: Any):

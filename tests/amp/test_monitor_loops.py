@@ -741,13 +741,15 @@ def test_two_processes_that_train_one_model(tmp_path: Path):
     both = [subprocess.Popen([*command, str(rank)]) for rank in (0, 1)]
     assert [process.wait() for process in both] == [0, 0]
     first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
-    assert {kind: told[0] for kind, told in (first | second).items()} == dict.fromkeys(first, 2)
+    assert {kind: message[0] for kind, message in (first | second).items()} == dict.fromkeys(
+        first, 2
+    )
     assert first["ddp"][1] == "log"
     assert "# the log of 0" in first["ddp"][2]
     assert "look at the other processes" in second["ddp"][3]
     assert "sharded" in first["fsdp"][3]
     assert "talks to other processes" in first["talking"][3]
-    assert all(told[4] == 1 for told in first.values())
+    assert all(message[4] == 1 for message in first.values())
 
 
 if __name__ == "__main__":

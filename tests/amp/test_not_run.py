@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from amp_lessons.amp.explain import explain_autocast
 from amp_lessons.amp.explain.report.data import from_dict
-from amp_lessons.amp.loading import Given
+from amp_lessons.amp.loading import LoadedModel
 from amp_lessons.amp.memory.budget import survey
 from amp_lessons.amp.memory.budget.screen import renderables
 from amp_lessons.amp.memory.training import training_memory
@@ -178,7 +178,7 @@ def shown(found) -> str:
 
 
 def test_no_largest_batch_is_told_while_a_part_that_needs_an_input_did_not_run():
-    found = survey(Given(TwoSenses(), (IDS,), {}, "TwoSenses"), device="cpu")
+    found = survey(LoadedModel(TwoSenses(), (IDS,), {}, "TwoSenses"), device="cpu")
     text = shown(found)
     assert "visual (78% of parameters) did not run: give pixel_values=…" in text
     assert "No largest batch: this step leaves out visual" in text
@@ -188,7 +188,7 @@ def test_no_largest_batch_is_told_while_a_part_that_needs_an_input_did_not_run()
     assert set(data["precisions"]["fp32"]["largest_batch"].values()) == {None}
     assert data["crossover_batch"] == {}
     whole = {"pixel_values": torch.randn(1, 8)}
-    text = shown(survey(Given(TwoSenses(), (IDS,), whole, "TwoSenses"), device="cpu"))
+    text = shown(survey(LoadedModel(TwoSenses(), (IDS,), whole, "TwoSenses"), device="cpu"))
     assert "Largest batch that fits" in text
     assert "did not run" not in text
 
@@ -198,7 +198,7 @@ def test_a_part_that_no_step_uses_is_named_beside_the_largest_batch():
         def forward(self, x):
             return self.last(self.first(x))
 
-    text = shown(survey(Given(Lean(nn.Linear(8, 8), None), (X,), {}, "Lean"), device="cpu"))
+    text = shown(survey(LoadedModel(Lean(nn.Linear(8, 8), None), (X,), {}, "Lean"), device="cpu"))
     assert "part (40% of parameters) did not run" in text
     assert "Largest batch that fits" in text
 

@@ -26,7 +26,7 @@ from amp_lessons.amp.policy_record import (
     compared,
     differences,
 )
-from amp_lessons.amp.policy_record.changes import BUILD_ONLY, KINDS, Changes, kind_of, since
+from amp_lessons.amp.policy_record.changes import BUILD_ONLY, KINDS, PolicyChanges, kind_of, since
 from amp_lessons.app import cli
 
 RELEASE = policy_record.release(torch.__version__)
@@ -47,8 +47,8 @@ def test_the_record_is_what_torch_answers(live, case):
     assert tuple(recorded) == policy.OPS
     changed = differences(recorded, policy_record.from_plain(live[case]))
     assert [each.op for each in changed if not refused_by_a_cpu(each.recorded)] == []
-    told = compared(torch.__version__, live[case])
-    assert bool(told) == bool(changed)
+    output = compared(torch.__version__, live[case])
+    assert bool(output) == bool(changed)
 
 
 def refused_by_a_cpu(recorded: RecordedPolicy) -> bool:
@@ -102,11 +102,11 @@ def test_a_difference_is_told_in_one_line(live):
     for row in rows:
         if row["op"] == "softmax":
             row["low"] = "float16"
-    told = compared("2.13.0+cpu", rows)
-    assert told == "1 of these 3 answers differs from that recorded for torch 2.13.0: softmax"
-    told = compared("9.9.0+cu999", rows)
-    assert told.startswith("torch 9.9.0 is not recorded")
-    assert "2.13.0" in told
+    output = compared("2.13.0+cpu", rows)
+    assert output == "1 of these 3 answers differs from that recorded for torch 2.13.0: softmax"
+    output = compared("9.9.0+cu999", rows)
+    assert output.startswith("torch 9.9.0 is not recorded")
+    assert "2.13.0" in output
 
 
 def test_ops_that_are_new_or_gone_are_differences():
@@ -147,9 +147,9 @@ NOT_LIVE = pytest.mark.skipif(
 def test_a_recorded_answer_is_the_live_one(live, case):
     rows = {row["op"]: row for row in live[case]}
     found = {op: asked.answers([op], *case) for op in rows}
-    told = {op: answer[0] for op, answer in found.items() if answer}
-    assert len(told) > 250
-    for op, answer in told.items():
+    output = {op: answer[0] for op, answer in found.items() if answer}
+    assert len(output) > 250
+    for op, answer in output.items():
         assert answer == rows[op] | {"measured": asked.RECORDED}, op
 
 
@@ -206,7 +206,7 @@ def test_live_asks_torch_and_finds_the_same():
 # ---- what changed between two versions ----------------------------------------------------------
 
 
-def compare(before: str, now: str, device: str, dtype: str, rules: bool = True) -> Changes:
+def compare(before: str, now: str, device: str, dtype: str, rules: bool = True) -> PolicyChanges:
     """Two recorded versions, as if a torch of the second had been asked now."""
     live = policy_record.rules(device, now) if rules else None
     return since(before, f"{now}+cpu", rows(device, dtype, now), live, where=(device, dtype))
@@ -350,5 +350,5 @@ def test_the_command_asks_both_dtypes_and_tells_of_an_op_that_only_the_record_ha
 def test_the_command_knows_which_versions_there_are():
     done = run("--since", "1.4")
     assert done.exit_code == 2
-    told = str(done.exception or "") + done.output
-    assert "torch 1.4 is not recorded; recorded: 2.9.1, " in " ".join(told.split())
+    output = str(done.exception or "") + done.output
+    assert "torch 1.4 is not recorded; recorded: 2.9.1, " in " ".join(output.split())

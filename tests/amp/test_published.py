@@ -147,7 +147,7 @@ def test_the_placebo_gains_nothing_and_confirmed_runs_do():
 
 
 @pytest.mark.parametrize(
-    ("gpu", "model", "said"),
+    ("gpu", "model", "reported"),
     [
         ("V100 16GB", "BERT large", 4.75),
         ("RTX 4090", "ResNet50 v1.5", 1.80),
@@ -156,21 +156,21 @@ def test_the_placebo_gains_nothing_and_confirmed_runs_do():
         ("B200 192GB", "ResNet50 v1.5", 1.04),
     ],
 )
-def test_medians_of_confirmed_runs(gpu, model, said):
+def test_medians_of_confirmed_runs(gpu, model, reported):
     (row,) = [
         row
         for row in PUBLISHED.medians
         if (row.gpu_type, row.gpu_count, row.model) == (gpu, 1, model) and row.confirmed == "yes"
     ]
-    assert round(row.median, 2) == said
+    assert round(row.median, 2) == reported
     assert row.low <= row.median <= row.high
     assert row.machines <= row.runs
 
 
 def test_the_log_of_the_placebo_says_that_amp_was_off():
-    said = {line.model: line for line in PUBLISHED.logs}
-    assert said["WaveGlow"].text.endswith("amp : False")
-    assert (said["WaveGlow"].mixed, said["BERT large"].mixed) == ("no", "yes")
+    reported = {line.model: line for line in PUBLISHED.logs}
+    assert reported["WaveGlow"].text.endswith("amp : False")
+    assert (reported["WaveGlow"].mixed, reported["BERT large"].mixed) == ("no", "yes")
 
 
 def test_matmul_rates_follow_from_the_printed_times():
@@ -323,7 +323,7 @@ def test_a_copy_of_the_folder_is_read_as_the_course_s_own(folder):
 
 
 @pytest.mark.parametrize(
-    ("name", "column", "value", "said"),
+    ("name", "column", "value", "reported"),
     [
         ("training", "rate_mixed", "fast", "'fast' isn't a number above 0"),
         ("training", "rate_baseline", "", "'' isn't a number above 0"),
@@ -345,11 +345,11 @@ def test_a_copy_of_the_folder_is_read_as_the_course_s_own(folder):
         ("logs", "mixed", "", "'' isn't one of 'yes', 'no'"),
     ],
 )
-def test_a_bad_cell_is_named_by_file_row_and_column(folder, name, column, value, said):
+def test_a_bad_cell_is_named_by_file_row_and_column(folder, name, column, value, reported):
     row = 22 if name in ("training", "time_to_train") else 3  # among training's, the first pairs
     change(folder, f"{name}.csv", row, column, value)
     message = refused(folder)
-    assert message.startswith(f"{folder / name}.csv, row {row}, column {column}: {said}")
+    assert message.startswith(f"{folder / name}.csv, row {row}, column {column}: {reported}")
 
 
 def test_an_inference_row_needs_rates_or_latencies(folder):
@@ -372,11 +372,11 @@ def test_a_table_with_a_column_too_many(folder):
     assert refused(folder) == f"{path} has a column 'colour' that this table doesn't know"
 
 
-@pytest.mark.parametrize(("cells", "said"), [("a", "fewer"), ("a," * 40, "more")])
-def test_a_row_that_does_not_fit_the_header(folder, cells, said):
+@pytest.mark.parametrize(("cells", "reported"), [("a", "fewer"), ("a," * 40, "more")])
+def test_a_row_that_does_not_fit_the_header(folder, cells, reported):
     path = folder / "matmul.csv"
     path.write_text(path.read_text(encoding="utf-8") + cells + "\n", encoding="utf-8")
-    assert refused(folder) == f"{path}, row 12: {said} cells than columns"
+    assert refused(folder) == f"{path}, row 12: {reported} cells than columns"
 
 
 @pytest.mark.parametrize("name", [*(f"{name}.csv" for name in QUOTED), "sources.json"])
@@ -396,7 +396,7 @@ def test_a_table_that_is_not_text(folder, data):
 
 
 @pytest.mark.parametrize(
-    ("sources", "said"),
+    ("sources", "reported"),
     [
         ("{", "isn't JSON"),
         ("[" * 100_000, "isn't JSON"),
@@ -406,9 +406,9 @@ def test_a_table_that_is_not_text(folder, data):
         ('{"schema": "amp-lessons published 1", "sources": {"a": {}}}', "source 'a' must have"),
     ],
 )
-def test_sources_of_another_kind(folder, sources, said):
+def test_sources_of_another_kind(folder, sources, reported):
     (folder / "sources.json").write_text(sources)
-    assert said in refused(folder)
+    assert reported in refused(folder)
 
 
 def test_a_record_of_the_bench_is_not_a_list_of_sources(folder):

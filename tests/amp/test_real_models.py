@@ -309,14 +309,14 @@ def test_a_cpus_norm_takes_parameters_of_some_dtypes(norm, parameters):
     norm = copy.deepcopy(norm).to(parameters)
     for dtype in (torch.float32, BF16, FP16, torch.float64):
         x = torch.randn(4, 8).to(dtype)
-        told = explain_autocast(norm, x, device="cpu", dtype=BF16).hazards
+        message = explain_autocast(norm, x, device="cpu", dtype=BF16).hazards
         try:
             with torch.autocast("cpu", BF16):
                 norm(x)
             raised = False
         except RuntimeError:
             raised = True
-        assert ("dtypes that differ" in kinds(told)) is raised
+        assert ("dtypes that differ" in kinds(message)) is raised
 
 
 def test_a_number_that_is_written_into_a_part():

@@ -266,9 +266,9 @@ def test_a_broken_record_is_named_and_the_others_are_kept(here, capsys):
     put(folder, INVENTED, "c.json")
     put(folder, having(INVENTED, 7, "schema_version"), "d.json")
     assert len(own_records()) == 1
-    told = capsys.readouterr().out.splitlines()
-    assert [line.startswith("left out: ") for line in told] == [True] * 3
-    for line, name, field in zip(told, "abd", ("JSON", "'gpu'", "schema_version"), strict=True):
+    output = capsys.readouterr().out.splitlines()
+    assert [line.startswith("left out: ") for line in output] == [True] * 3
+    for line, name, field in zip(output, "abd", ("JSON", "'gpu'", "schema_version"), strict=True):
         assert f"{name}.json" in line
         assert field in line
     assert len(list(folder.iterdir())) == 4, "nothing is lost"
@@ -305,7 +305,7 @@ def test_the_bench_keeps_a_named_record_in_the_workspace(here, monkeypatch, caps
     from amp_lessons.app import cli
 
     made = having(INVENTED, "old-name", "name")
-    found = bench.Report(torch.device("cpu"), {}, "cuda events", {}, rows=made["rows"])
+    found = bench.BenchReport(torch.device("cpu"), {}, "cuda events", {}, rows=made["rows"])
     monkeypatch.setattr(cli, "_bench_device", lambda *_: torch.device("cuda"))
     monkeypatch.setattr(screen, "measure", lambda *_, **__: found)
     for name in ("tables", "notes"):
@@ -365,9 +365,9 @@ def test_a_whole_record_can_be_handed_in(tmp_path):
     ids=lambda value: value[:30] if isinstance(value, str) else "",
 )
 def test_what_keeps_a_record_out_is_one_line(data, says, tmp_path):
-    (told,) = faults(put(tmp_path, data, "invented.json"))
-    assert says in told
-    assert "\n" not in told
+    (output,) = faults(put(tmp_path, data, "invented.json"))
+    assert says in output
+    assert "\n" not in output
 
 
 def test_the_tool_checks_files_and_says_so(tmp_path, capsys):

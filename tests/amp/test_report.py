@@ -28,8 +28,8 @@ from amp_lessons.amp.explain.report.digest import made_with
 from amp_lessons.amp.explain.report.islands import find_islands
 from amp_lessons.amp.explain.report.names import duration, flop, pattern, percent, ranges, short
 from amp_lessons.amp.explain.report.printing import first_failure
-from amp_lessons.amp.explain.report.tree import Node, Sums, cut, fold, grow, levels
-from amp_lessons.amp.explain.rows import Cast, Hazard, Module, Row, Totals, Trace
+from amp_lessons.amp.explain.report.tree import ModuleNode, Sums, cut, fold, grow, levels
+from amp_lessons.amp.explain.rows import Cast, Hazard, Module, OpRow, Totals, Trace
 from amp_lessons.amp.roofline import find_gpu
 from amp_lessons.amp.training import models
 from amp_lessons.app import cli
@@ -116,7 +116,7 @@ def test_modules_are_counted():
 # ---- the tree -----------------------------------------------------------------------------------
 
 
-def all_forms(trace: Trace) -> list[Node]:
+def all_forms(trace: Trace) -> list[ModuleNode]:
     grown = grow(trace, costs_of(trace))
     folded = fold(grown)
     cuts = [cut(folded, depth, top) for depth in range(levels(folded) + 1) for top in (None, 1, 2)]
@@ -148,7 +148,7 @@ def test_sums_of_the_tree_are_the_totals(name, device):
                 assert parts.seconds == pytest.approx(node.total.seconds)
 
 
-def paths_in(root: Node) -> Counter[str]:
+def paths_in(root: ModuleNode) -> Counter[str]:
     return Counter(path for node in root.walk() for path in node.paths)
 
 
@@ -167,7 +167,7 @@ def test_repeated_blocks_fold_and_the_odd_one_stands_apart():
 
 
 def test_what_a_report_shows_decides_whether_blocks_are_the_same():
-    row = Row(0, "b.0", "aten::mul", "", "", (), "float16", "float16", (), 10)
+    row = OpRow(0, "b.0", "aten::mul", "", "", (), "float16", "float16", (), 10)
     hazard = Hazard("kind", "watch", ("b.1",), "mul", (), "message", "fix")
     modules = tuple(Module(f"b.{i}", "Block", 1) for i in range(3))
 
@@ -205,7 +205,7 @@ def test_the_largest_children_are_kept():
 
 
 def test_rows_of_unknown_modules_find_a_place():
-    row = Row(0, "a.b.c", "aten::mul", "", "", (), "float16", "float16", (), 1)
+    row = OpRow(0, "a.b.c", "aten::mul", "", "", (), "float16", "float16", (), 1)
     root = grow(Trace("M", "cpu", "bfloat16", "2", (row,), None, (), (), ()))
     assert [node.label for node in root.walk()] == ["M", "a.b.c"]
     assert root.total.flops == 1
@@ -216,7 +216,7 @@ def test_rows_of_unknown_modules_find_a_place():
 
 def test_least_times_by_hand():
     costs = Costs(find_gpu("a100"))
-    product = Row(0, "", "aten::mm", "", "", (), "float16", "float16", (), 2 * 10**12)
+    product = OpRow(0, "", "aten::mm", "", "", (), "float16", "float16", (), 2 * 10**12)
     assert costs.of_row(product) == pytest.approx(2e12 / 312e12)
     assert costs.of_row(replace(product, computed_in="float32")) == pytest.approx(2e12 / 19.5e12)
     by_cudnn = replace(product, computed_in="float32", op="aten::convolution")
@@ -281,10 +281,10 @@ def test_attention_is_named_by_its_kernel():
     masked = Of(lambda m, x: F.scaled_dot_product_attention(x, x, x, x[..., :1] > 0))
     trace = explain_autocast(masked, x[:, None], gpu="t4", dtype=torch.bfloat16)
     assert dict(trace.digest.summary())["attention"].startswith("math (keeps")
-    said = " ".join(trace.text().split())
+    reported = " ".join(trace.text().split())
     assert "attention runs in" in " ".join(trace.notes)
-    assert "attention runs in" not in said  # the summary says it
-    assert all(note in said for note in trace.digest.notes)
+    assert "attention runs in" not in reported  # the summary says it
+    assert all(note in reported for note in trace.digest.notes)
     assert "[math]" not in trace.text()
 
 
@@ -302,12 +302,12 @@ def test_where_launches_decide_no_time_is_told():
     assert small.digest.launches_decide
     assert not large.digest.launches_decide
     unit = re.compile(r"\d (ns|µs|ms|s)\b")
-    told = dict(small.digest.summary())
-    assert told.pop("time").startswith("kernel launches decide")
-    assert not any(map(unit.search, told.values()))
-    told = dict(large.digest.summary())
-    assert " or more for a forward on one H200" in told["time"]
-    assert unit.search(told["casts a step"])
+    report = dict(small.digest.summary())
+    assert report.pop("time").startswith("kernel launches decide")
+    assert not any(map(unit.search, report.values()))
+    report = dict(large.digest.summary())
+    assert " or more for a forward on one H200" in report["time"]
+    assert unit.search(report["casts a step"])
     for form in (Explanation.text, Explanation.to_html):
         parts = [form(t).partition("FP32 islands")[2] for t in (small, large)]
         assert [bool(unit.search(part)) for part in parts] == [False, True]
@@ -317,11 +317,11 @@ def test_where_launches_decide_no_time_is_told():
 
 def test_saved_bytes_without_a_ratio_are_still_a_sentence():
     trace = explained("mlp")
-    told = {}
+    report = {}
     for fp32 in (None, 0, trace.totals.saved_amp * 2):
         totals = replace(trace.totals, saved_fp32=fp32)
-        told[fp32] = dict(replace(trace, totals=totals).digest.summary())["saved"]
-    assert [words.partition(" for backward")[2] for words in told.values()] == [
+        report[fp32] = dict(replace(trace, totals=totals).digest.summary())["saved"]
+    assert [words.partition(" for backward")[2] for words in report.values()] == [
         "",
         ", 0 bytes without autocast",
         ", 0.50 times the 109.0 KiB without autocast",
@@ -329,10 +329,10 @@ def test_saved_bytes_without_a_ratio_are_still_a_sentence():
 
 
 def test_values_beside_fake_tensors_are_not_called_real():
-    told = [
+    report = [
         replace(as_trace(explained("mlp", device)), values="real") for device in ("cuda", "cpu")
     ]
-    cuda, cpu = (made_with(trace, None) for trace in told)
+    cuda, cpu = (made_with(trace, None) for trace in report)
     assert "fake CUDA tensors, with real numbers on the CPU beside them" in cuda
     assert "real tensors" in cpu
 
@@ -596,22 +596,22 @@ KEYS = {
 
 
 def test_the_keys_of_the_json_are_a_contract():
-    told = json.loads(explained("gpt").to_json())
-    assert set(told) == KEYS
+    report = json.loads(explained("gpt").to_json())
+    assert set(report) == KEYS
     for key in KEYS:
         assert f"``{key}``" in data.__doc__
-    assert set(told["totals"]) == {f.name for f in fields(Totals)} | set(data._DERIVED)
-    assert set(told["tree"]["total"]) == {f.name for f in fields(Sums)}
-    assert told["tree"]["total"]["saved"] == told["totals"]["saved_amp"]
-    assert told["estimate"]["forward_seconds"] > told["estimate"]["cast_seconds"] > 0
+    assert set(report["totals"]) == {f.name for f in fields(Totals)} | set(data._DERIVED)
+    assert set(report["tree"]["total"]) == {f.name for f in fields(Sums)}
+    assert report["tree"]["total"]["saved"] == report["totals"]["saved_amp"]
+    assert report["estimate"]["forward_seconds"] > report["estimate"]["cast_seconds"] > 0
     lines = explained("gpt").to_json().splitlines()
-    assert sum(line.startswith('  {"number"') for line in lines) == len(told["rows"])
+    assert sum(line.startswith('  {"number"') for line in lines) == len(report["rows"])
 
 
 def test_a_later_version_may_add_keys():
-    told = json.loads(explained("mlp").to_json())
-    told["rows"][0]["news"] = told["hazards_too"] = 1
-    assert data.from_dict(told) == as_trace(explained("mlp"))
+    report = json.loads(explained("mlp").to_json())
+    report["rows"][0]["news"] = report["hazards_too"] = 1
+    assert data.from_dict(report) == as_trace(explained("mlp"))
 
 
 @pytest.mark.parametrize(
@@ -726,12 +726,12 @@ def test_a_difference_fits_on_a_screen():
     text = diff_text(explained("gpt"), explained("gpt", "cpu"))
     assert len(text.splitlines()) <= 50
     assert max(map(len, text.splitlines())) <= 80
-    told = json.loads(compare(explained("gpt"), explained("gpt", "cpu")).to_json())
-    assert told["before"]["device"] == "cuda"
-    assert told["empty"] is False
-    assert [set(change) for change in told["dtypes"]] == [
+    report = json.loads(compare(explained("gpt"), explained("gpt", "cpu")).to_json())
+    assert report["before"]["device"] == "cuda"
+    assert report["empty"] is False
+    assert [set(change) for change in report["dtypes"]] == [
         {"module", "op", "before", "after", "count"}
-    ] * len(told["dtypes"])
+    ] * len(report["dtypes"])
 
 
 def test_the_page_of_a_difference_holds_both_reports():
@@ -848,8 +848,8 @@ def test_the_command_writes_a_page_and_compares(capsys, bad_model, tmp_path):
     page = (tmp_path / "diff.html").read_text()
     assert "What changed in Bad" in page
     assert page.count("Bad under autocast") == 2  # a title to unfold for each
-    told = json.loads(run(capsys, bad_model, "--diff", "a.json", "--json")[1])
-    assert told["empty"] is True
+    report = json.loads(run(capsys, bad_model, "--diff", "a.json", "--json")[1])
+    assert report["empty"] is True
 
 
 @pytest.mark.parametrize(
@@ -938,8 +938,8 @@ def test_the_report_page_shows_what_the_commands_print(capsys, tmp_path, monkeyp
         about = gpt2 | {"activation_function": kind}
         (tmp_path / folder / "config.json").write_text(json.dumps(about))
     _, before, after = diff.split("$ amp-lessons explain ")
-    told = run(capsys, *shlex.split(before.partition(">")[0]))[1]
-    (tmp_path / "before.json").write_text(told)
+    report = run(capsys, *shlex.split(before.partition(">")[0]))[1]
+    (tmp_path / "before.json").write_text(report)
     command, _, shown = after.partition("\n")
     printed = " ".join(run(capsys, *shlex.split(command))[1].split())
     for part in re.split(r"^…$", shown, flags=re.M):

@@ -35,7 +35,7 @@ def make_batch() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @pytest.fixture(scope="module")
-def on_a_cpu() -> bench.Report:
+def on_a_cpu() -> bench.BenchReport:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "measured_peak", partial(timing.measured_peak, size=64))
         patch.setattr(runner, "measured_bandwidth", lambda *_, **__: 1e10)

@@ -23,8 +23,8 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
 from amp_lessons.amp.explain import TraceError, explain_autocast
-from amp_lessons.amp.fakes.cuda import ensure_cuda_guard
-from amp_lessons.amp.fakes.models import fake_like
+from amp_lessons.amp.fake_tensors.cuda import ensure_cuda_guard
+from amp_lessons.amp.fake_tensors.models import fake_like
 from amp_lessons.amp.training import models
 from amp_lessons.app import cli
 
@@ -718,9 +718,9 @@ def test_gpt2_takes_little_memory():
     code = (
         "import re\n"
         "from pathlib import Path\n"
-        "from amp_lessons.amp.loading import Wanted, enter\n"
+        "from amp_lessons.amp.loading import ModelSpec, load_model\n"
         "from amp_lessons.amp.explain import explain_autocast\n"
-        "given = enter(Wanted('amp_lessons.amp.training.models:gpt2'))\n"
+        "given = load_model(ModelSpec('amp_lessons.amp.training.models:gpt2'))\n"
         "explained = explain_autocast(given.model, *given.args)\n"
         "peak = re.search(r'VmHWM:\\s+(\\d+) kB', Path('/proc/self/status').read_text())[1]\n"
         "print(explained.totals.parameters, peak)\n"

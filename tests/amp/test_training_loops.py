@@ -95,8 +95,8 @@ def test_the_first_run_brings_its_scale_down_and_so_does_a_new_scaler():
 
 
 def test_each_part_shows_where_the_lesson_says(lesson):
-    told = STORED.printed("the first loss that differs")
-    shown = dict(re.findall(r"without ([a-z ]+?) +the first loss that differs: (\w+)", told))
+    output = STORED.printed("the first loss that differs")
+    shown = dict(re.findall(r"without ([a-z ]+?) +the first loss that differs: (\w+)", output))
     assert shown == {
         "nothing": "none",
         "model": "1",

@@ -141,14 +141,14 @@ def factories(tmp_path, monkeypatch):
 
 def test_explain_is_not_ended_by_a_factory_that_exits(capsys, factories):
     for target in (f"{factories}:ends", "ends_on_import:model"):
-        status, out, told = run(capsys, target)
-        assert (status, out, told.count("\n")) == (1, "", 1)
-        assert "SystemExit" in told
+        status, out, output = run(capsys, target)
+        assert (status, out, output.count("\n")) == (1, "", 1)
+        assert "SystemExit" in output
 
 
 def test_what_a_factory_prints_does_not_spoil_the_json(capsys, factories):
-    status, out, told = run(capsys, f"{factories}:talks", "--json")
-    assert (status, told) == (0, "hello\n")
+    status, out, output = run(capsys, f"{factories}:talks", "--json")
+    assert (status, output) == (0, "hello\n")
     assert json.loads(out)["model"] == "Linear"
 
 
@@ -164,6 +164,6 @@ def test_what_a_factory_prints_does_not_spoil_the_json(capsys, factories):
     ],
 )
 def test_explain_gives_the_cure(words, cure, capsys, factories):
-    status, out, told = run(capsys, *words)
-    assert (status, out, told.count("\n")) == (1, "", 1)
-    assert cure in told
+    status, out, output = run(capsys, *words)
+    assert (status, out, output.count("\n")) == (1, "", 1)
+    assert cure in output

@@ -728,8 +728,8 @@ def test_policy_of_what_is_refused():
     done = run("policy", "binary_cross_entropy", "--device", "cuda", "--dtype", "bf16")
     assert "torch.bfloat16" in done.stdout
     assert "refused" in done.stdout
-    said = " ".join(done.stdout.split())
-    assert "why binary_cross_entropy: raises: torch.nn.functional.binary_cross_entropy" in said
+    reported = " ".join(done.stdout.split())
+    assert "why binary_cross_entropy: raises: torch.nn.functional.binary_cross_entropy" in reported
 
 
 def test_policy_of_several_ops():

@@ -366,12 +366,12 @@ def test_files_that_make_no_sense_are_passed_over(own_place, content):
     ],
 )
 def test_the_address_for_a_person(own_place, changes, address):
-    assert server.Server.from_file(describe(own_place, **changes)).address == address
+    assert server.JupyterServer.from_file(describe(own_place, **changes)).address == address
 
 
 @pytest.fixture
 def running(own_place):
-    return server.Server.from_file(describe(own_place))
+    return server.JupyterServer.from_file(describe(own_place))
 
 
 @pytest.fixture

@@ -165,9 +165,9 @@ def test_it_installs_the_wheel_and_what_is_missing_and_leaves_the_rest(bare, whe
         "print(catalogue.checkout(), formats.__name__)"
     )
     (bare.folder / catalogue.WHEEL).symlink_to(wheel)
-    told, result = bare.run(f"{SOURCE}\n{then}").splitlines()
-    assert told.startswith("AMP Lessons was not tested with these versions")
-    assert "torch 2.11.0+cu128. " in told
+    output, result = bare.run(f"{SOURCE}\n{then}").splitlines()
+    assert output.startswith("AMP Lessons was not tested with these versions")
+    assert "torch 2.11.0+cu128. " in output
     assert result == "None amp_lessons.amp.numbers.formats"
     assert bare.installed() == {"torch", "fsrs", "amp_lessons"}
     assert [p.name for p in bare.packages.glob("torch-*")] == ["torch-2.11.0+cu128.dist-info"]

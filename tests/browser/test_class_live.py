@@ -71,12 +71,12 @@ def test_a_class_of_28_fits_the_projector(chromium: Browser, tmp_path):
 
 
 @pytest.fixture
-def server(folder, monkeypatch) -> Iterator[serving.Server]:
+def server(folder, monkeypatch) -> Iterator[serving.PageServer]:
     """A server whose page asks ten times a second."""
     asset = page._asset
     monkeypatch.setattr(page, "_asset", lambda name: asset(name).replace("= 3;", "= 0.1;"))
     monkeypatch.setattr(viewer, "PAUSE", 0.0)
-    with serving.Server(Viewer(folder)) as running:
+    with serving.PageServer(Viewer(folder)) as running:
         thread = threading.Thread(target=running.serve_forever, args=(0.01,))
         thread.start()
         yield running
@@ -84,7 +84,7 @@ def server(folder, monkeypatch) -> Iterator[serving.Server]:
         thread.join()
 
 
-def open_page(chromium: Browser, server: serving.Server, **options) -> tuple[Page, list[str]]:
+def open_page(chromium: Browser, server: serving.PageServer, **options) -> tuple[Page, list[str]]:
     """The page, and a list that gets what the browser complains about or asks others for."""
     context = chromium.new_context(viewport={"width": 1300, "height": 900}, **options)
     shown, complaints = context.new_page(), []

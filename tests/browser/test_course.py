@@ -198,7 +198,7 @@ def test_exercise_solved_wrongly_and_rightly_shows_two_boxes(open_notebook):
 @pytest.mark.slow
 def test_pictures_have_alternative_text(open_notebook):
     notebook = open_notebook(lesson_called("clinic").notebook)
-    for part in ("from amp_lessons.lessons import patients", "plots.scaled_training"):
+    for part in ("from amp_lessons.lessons import broken_runs", "plots.scaled_training"):
         notebook.run_cell(part)
     notebook.cell("plots.scaled_training")
     picture = notebook.page.locator(".jp-OutputArea-output img").first

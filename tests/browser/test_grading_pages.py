@@ -19,10 +19,10 @@ def test_the_pages_are_accessible_and_fetch_nothing(chromium, tmp_path, scheme):
     learner = next((index.parent / "learners").glob("*script*.html"))
     context = chromium.new_context(color_scheme=scheme)
     page = context.new_page()
-    asked, said = [], []
+    asked, text = [], []
     page.on("request", lambda request: asked.append(request.url))
-    page.on("console", lambda message: said.append(message.text))
-    page.on("dialog", lambda dialog: said.append(dialog.message))
+    page.on("console", lambda message: text.append(message.text))
+    page.on("dialog", lambda dialog: text.append(dialog.message))
     addresses = [file.as_uri() for file in (index.with_name("class.html"), index, learner)]
     try:
         for address in addresses:
@@ -34,7 +34,7 @@ def test_the_pages_are_accessible_and_fetch_nothing(chromium, tmp_path, scheme):
     finally:
         context.close()
     assert asked == addresses
-    assert said == [], "a script ran, or the policy stopped something"
+    assert text == [], "a script ran, or the policy stopped something"
 
 
 def test_the_index_of_all_sheets_hides_nothing_on_a_laptop(chromium, tmp_path):

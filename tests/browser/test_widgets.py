@@ -329,8 +329,8 @@ def test_the_autocast_steps(notebook: Notebook) -> None:
     widget.get_by_role("group", name="It runs in").get_by_label("FP16").focus()
     page.keyboard.press("ArrowDown")  # JupyterLab would move to another cell
     page.keyboard.press("Enter")
-    told = widget.get_by_role("status")
-    expect(told).to_contain_text("Not so: linear runs in FP16 and gives FP16. You said FP32.")
+    output = widget.get_by_role("status")
+    expect(output).to_contain_text("Not so: linear runs in FP16 and gives FP16. You said FP32.")
     expect(widget.get_by_role("button", name="Next op")).to_be_focused()
     save(widget, "autocast_steps_committed_light")
     expected = "cuda [['float32', 'float32']] 0 Score(right=0, asked=1, shown=0)"
@@ -346,7 +346,7 @@ def test_the_autocast_steps(notebook: Notebook) -> None:
         widget.get_by_role("button", name="Show me").click()
         name = "Next op" if number < 13 else "End the region"
         widget.get_by_role("button", name=name).click()
-    expect(told).to_contain_text("13 shown, none predicted.")
+    expect(output).to_contain_text("13 shown, none predicted.")
     assert faults(page, "[aria-label='Autocast, op by op']") == []
 
 
@@ -360,13 +360,13 @@ def test_the_ordering_of_the_calls(notebook: Notebook) -> None:
     widget.wait_for()
     save(widget, "order_calls_mixed_light")
     cards = widget.locator(".amp-oc-call")
-    told = widget.get_by_role("status")
+    output = widget.get_by_role("status")
     cards.first.focus()
     page.keyboard.press("Space")
     page.keyboard.press("ArrowDown")  # JupyterLab would move to another cell
-    expect(told).to_contain_text("Now before the loop, 2 of")
+    expect(output).to_contain_text("Now before the loop, 2 of")
     page.keyboard.press("Escape")
-    expect(told).to_contain_text("Put back: before the loop, 1 of")
+    expect(output).to_contain_text("Put back: before the loop, 1 of")
     widget.get_by_role("button", name="Show me").click()
     clip, unscale = (cards.filter(has_text=name) for name in ("clip_grad", "unscale_"))
     unscale.scroll_into_view_if_needed()
@@ -375,7 +375,7 @@ def test_the_ordering_of_the_calls(notebook: Notebook) -> None:
     page.mouse.down()
     page.mouse.move(box["x"] + 60, box["y"] + 3, steps=6)
     page.mouse.up()
-    expect(told).to_contain_text("Now after the loop, 1 of 5.")
+    expect(output).to_contain_text("Now after the loop, 1 of 5.")
     widget.get_by_role("button", name="Run it").focus()
     page.keyboard.press("Enter")
     expect(widget).to_contain_text("the threshold 1.0 met gradients 65,536 times their size")

@@ -31,7 +31,7 @@ with tempfile.TemporaryDirectory() as folder:
             submission.put(honest / submission.name, around)
         began = time.monotonic()
         limits = grading.Limits(cell=2.0, total=20.0, memory=512, processes=64)
-        options = grading.Options(limits, jobs=2, sandbox="required")
+        options = grading.GradingOptions(limits, jobs=2, sandbox="required")
         points = {}
         for graded in grading.grade_all([honest], options):
             points.setdefault(graded.learner, []).append(graded.points)

@@ -26,9 +26,9 @@ from amp_lessons.classroom.class_view import folder as folders
 from amp_lessons.classroom.class_view import page, room, serving, viewer
 from amp_lessons.classroom.class_view.reading import Claim, joined, read_notebook, read_progress
 from amp_lessons.classroom.class_view.viewer import Viewer
-from amp_lessons.core import boxes, handout, progress
+from amp_lessons.core import handout, output_box, progress
 from amp_lessons.core.catalogue import find_lesson
-from amp_lessons.core.progress import Entry, Progress
+from amp_lessons.core.progress import ExerciseRecord, Progress
 from amp_lessons.core.states import State
 from amp_lessons.exercises import checks
 from amp_lessons.exercises.checks.verdict import VERDICT
@@ -54,7 +54,7 @@ def sheet(*verdicts: object) -> bytes:
     return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
 
 
-def record(**entries: Entry) -> bytes:
+def record(**entries: ExerciseRecord) -> bytes:
     return progress.to_bytes(Progress(entries))
 
 
@@ -106,7 +106,7 @@ def test_a_notebook_is_found_in_each_layout(folder, name):
     ["ada/progress.json", "ada/exercises/progress.json", "ada_progress.json", "ada.progress.json"],
 )
 def test_a_progress_file_is_found_in_each_layout(folder, name):
-    put(folder, name, record(**{FIRST: Entry("error", 2)}))
+    put(folder, name, record(**{FIRST: ExerciseRecord("error", 2)}))
     assert seen(folder)[FIRST] == "error"
 
 
@@ -123,7 +123,9 @@ def test_a_progress_file_is_found_in_each_layout(folder, name):
 def test_old_copies_and_hidden_files_say_nothing(folder, name):
     (folder / "ada").mkdir()
     is_progress = name.endswith(".json")
-    content = record(**{FIRST: Entry("wrong", 1)}) if is_progress else sheet(verdict(FIRST))
+    content = (
+        record(**{FIRST: ExerciseRecord("wrong", 1)}) if is_progress else sheet(verdict(FIRST))
+    )
     put(folder, name, content)
     assert set(seen(folder).values()) == {room.UNKNOWN}
     assert [each.name for each in Viewer(folder).look().learners] == ["ada"]
@@ -131,7 +133,7 @@ def test_old_copies_and_hidden_files_say_nothing(folder, name):
 
 def test_the_box_of_a_real_check_is_read_back(folder, monkeypatch):
     shown: list[dict] = []
-    monkeypatch.setattr(boxes, "_notebook", object)
+    monkeypatch.setattr(output_box, "_notebook", object)
     monkeypatch.setattr("IPython.display.display", lambda data, raw: shown.append(data))
     exercise = checks.find("survives")
 
@@ -174,10 +176,10 @@ def test_a_sheet_that_nobody_has_touched_is_not_attempted(folder):
 
 
 def test_the_newest_file_wins_and_a_pass_stays_one(folder):
-    old = record(**{FIRST: Entry("wrong", 7, 2), SECOND: Entry("wrong", 1)})
+    old = record(**{FIRST: ExerciseRecord("wrong", 7, 2), SECOND: ExerciseRecord("wrong", 1)})
     put(folder, "ada/progress.json", old, minutes=60)
     put(folder, f"ada/{SHEET}", sheet(verdict(FIRST, "error"), verdict(THIRD, "passed")), minutes=5)
-    newest = record(**{THIRD: Entry("wrong", 4)})
+    newest = record(**{THIRD: ExerciseRecord("wrong", 4)})
     put(folder, "ada/later/progress.json", newest)
     assert seen(folder) == {
         FIRST: "error",
@@ -217,7 +219,7 @@ def test_what_a_hand_out_keeps_is_read(tmp_path, monkeypatch):
     "moment", ["", "yesterday", 3, None, "9999-12-31T23:59:59+00:00", "0001-01-01"]
 )
 def test_an_odd_time_is_the_files(moment):
-    entry = Entry("wrong", 1, extra={"checked_at": moment})
+    entry = ExerciseRecord("wrong", 1, extra={"checked_at": moment})
     (claim,) = read_progress(record(**{FIRST: entry}), 1000.0).claims
     assert claim.when <= 1000.0
 
@@ -234,7 +236,7 @@ def test_a_learner_who_sent_an_archive_is_there(folder):
     """A zipped hand-out, at the top or in the learner's folder, with its progress file."""
     handout = {
         f"class_a/exercises/{SHEET}": sheet(verdict(FIRST, "passed"), verdict(SECOND)),
-        "class_a/exercises/progress.json": record(**{THIRD: Entry("error", 2)}),
+        "class_a/exercises/progress.json": record(**{THIRD: ExerciseRecord("error", 2)}),
         "class_a/notebooks/01_number_formats.ipynb": sheet(),
     }
     put(folder, "ada.zip", zipped(handout))
@@ -294,7 +296,7 @@ def test_the_room_is_counted_by_exercise_and_by_mistake(folder):
 def test_a_learner_is_where_they_checked_last(folder):
     put(folder, f"ada/{SHEET}", sheet(verdict(THIRD, "passed"), verdict(FIRST)), minutes=90)
     put(folder, "ada/06.ipynb", sheet(verdict("clip_step")), minutes=3)
-    put(folder, "ada/progress.json", record(clip_step=Entry("wrong", 4, 1)), minutes=5)
+    put(folder, "ada/progress.json", record(clip_step=ExerciseRecord("wrong", 4, 1)), minutes=5)
     (ada,) = Viewer(folder).look().learners
     assert ada.here is not None
     assert ada.here.exercise == "clip_step"
@@ -431,7 +433,7 @@ def test_what_a_notebook_claims_in_another_form_is_no_claim(folder, content):
 )
 def test_a_broken_progress_file_is_named(folder, content):
     put(folder, "zed/progress.json", content)
-    put(folder, "ada/progress.json", record(**{FIRST: Entry("passed", 1)}))
+    put(folder, "ada/progress.json", record(**{FIRST: ExerciseRecord("passed", 1)}))
     (problem,) = Viewer(folder).look().problems
     assert problem.startswith("zed/progress.json: ")
     assert seen(folder)[FIRST] == "passed"
@@ -440,7 +442,7 @@ def test_a_broken_progress_file_is_named(folder, content):
 def test_words_are_cut_to_size(folder):
     long = "x" * 100_000 + "\x1b[2J"
     put(folder, "zed/x.ipynb", sheet(verdict(FIRST, "wrong", long, long)))
-    entry = Entry("wrong", 10**30, 10**30, extra={"diagnosis": long})
+    entry = ExerciseRecord("wrong", 10**30, 10**30, extra={"diagnosis": long})
     put(folder, "yan/progress.json", record(**{FIRST: entry}))
     here = Viewer(folder).look()
     assert all(
@@ -462,7 +464,7 @@ def test_a_bug_of_ours_costs_one_file(folder, monkeypatch):
 
     monkeypatch.setattr(viewer, "read_notebook", fails)
     put(folder, f"zed/{SHEET}", sheet(verdict(FIRST)))
-    put(folder, "ada/progress.json", record(**{FIRST: Entry("passed", 1)}))
+    put(folder, "ada/progress.json", record(**{FIRST: ExerciseRecord("passed", 1)}))
     assert Viewer(folder).look().problems == (f"zed/{SHEET}: cannot be read (ZeroDivisionError)",)
     assert seen(folder)[FIRST] == "passed"
 
@@ -492,8 +494,8 @@ def test_links_pipes_and_deep_folders_are_not_followed(folder, tmp_path):
     put(folder, f"xav/{'d/' * 8}{SHEET}", sheet(verdict(FIRST, "passed")))
     here = Viewer(folder).look()
     assert {each.name for each in here.learners if each.claims} == {"ada"}
-    told = {problem.partition(": ")[0] for problem in here.problems}
-    assert told == {f"zed/{SHEET}", "yan", "zed/pipe.ipynb", "xav/d/d/d/d/d"}
+    report = {problem.partition(": ")[0] for problem in here.problems}
+    assert report == {f"zed/{SHEET}", "yan", "zed/pipe.ipynb", "xav/d/d/d/d/d"}
 
 
 @posix
@@ -630,7 +632,7 @@ class Parsed(HTMLParser):
 @pytest.fixture
 def server(folder, monkeypatch):
     monkeypatch.setattr(viewer, "PAUSE", -1.0)
-    with serving.Server(Viewer(folder)) as running:
+    with serving.PageServer(Viewer(folder)) as running:
         thread = threading.Thread(target=running.serve_forever, args=(0.01,))
         thread.start()
         yield running
@@ -638,7 +640,7 @@ def server(folder, monkeypatch):
         thread.join()
 
 
-def ask(server: serving.Server, path: str, method: str = "GET", host: str = "127.0.0.1"):
+def ask(server: serving.PageServer, path: str, method: str = "GET", host: str = "127.0.0.1"):
     connection = http.client.HTTPConnection(host, server.server_address[1])
     connection.request(method, path)
     answer = connection.getresponse()
@@ -766,7 +768,7 @@ def test_the_page_can_be_written_once(folder, tmp_path, capsys):
 
 
 def test_other_machines_are_let_in_with_a_warning(folder, monkeypatch, capsys):
-    monkeypatch.setattr(serving.Server, "serve_forever", lambda self: None)
+    monkeypatch.setattr(serving.PageServer, "serve_forever", lambda self: None)
     assert call("class", folder, "--ip", "0.0.0.0") == 0
     done = capsys.readouterr()
     assert "other machines can reach this page" in done.err

@@ -39,11 +39,11 @@ def told(*paths: Path) -> dict[str, str]:
     for each in collect(paths):
         try:
             each.read()
-            said = "read"
+            message = "read"
         except NotebookError as error:
-            said = str(error)
-        found.setdefault(each.learner, []).append(said)
-    return {learner: " + ".join(said) for learner, said in found.items()}
+            message = str(error)
+        found.setdefault(each.learner, []).append(message)
+    return {learner: " + ".join(message) for learner, message in found.items()}
 
 
 def test_folders_of_learners_and_loose_files(tmp_path):
@@ -320,10 +320,10 @@ def test_one_learner_with_a_sheet_in_two_places_is_refused_by_name(tmp_path):
         put(tmp_path / day / "ada" / SHEET)
     with pytest.raises(TwoPlaces) as refused:
         collect([tmp_path / "mon/ada", tmp_path / "tue/ada"])
-    (said,) = str(refused.value).splitlines()
-    assert said.startswith("ada has the same sheet in two places, ")
-    assert f"mon/ada/{SHEET}" in said
-    assert f"tue/ada/{SHEET}" in said
+    (message,) = str(refused.value).splitlines()
+    assert message.startswith("ada has the same sheet in two places, ")
+    assert f"mon/ada/{SHEET}" in message
+    assert f"tue/ada/{SHEET}" in message
     put(tmp_path / "tue/ada" / SHEET).rename(tmp_path / "tue/ada" / OTHER)
     assert rows(tmp_path / "mon/ada", tmp_path / "tue/ada") == {("ada", SHEET), ("ada", OTHER)}
 
@@ -380,15 +380,15 @@ def test_everything_at_the_top_has_a_row_that_says_why(tmp_path):
     }
     for paths in ([top], sorted(top.iterdir())):
         found = {e.learner: e for e in collect(paths, without=[top / "kept"])}
-        said = {}
+        message = {}
         for learner, each in found.items():
             try:
                 each.read()
-                said[learner] = "read"
+                message[learner] = "read"
             except NotebookError as error:
-                said[learner] = str(error)
-        assert said.pop("mo").startswith("is not a tar file that can be read")
-        assert said == expected
+                message[learner] = str(error)
+        assert message.pop("mo").startswith("is not a tar file that can be read")
+        assert message == expected
 
 
 def test_tar_files_keep_to_the_limits_of_zip_files(tmp_path, monkeypatch):

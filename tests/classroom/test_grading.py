@@ -28,7 +28,7 @@ from amp_lessons.classroom import grading
 from amp_lessons.classroom.grading import Limits, frames, notebook, watch
 from amp_lessons.classroom.grading.frames import TooLong, packed
 from amp_lessons.classroom.grading.judging import Judges
-from amp_lessons.classroom.grading.reading import Reader
+from amp_lessons.classroom.grading.reading import NotebookReader
 from amp_lessons.core import catalogue, ipynb
 from amp_lessons.core.ipynb import NotebookError
 
@@ -371,7 +371,7 @@ def test_paths_that_are_not_files(tmp_path, batch):
 @pytest.mark.parametrize(
     ("owner", "name", "says"),
     [
-        (Reader, "read", "it could not be graded: RuntimeError: of all things"),
+        (NotebookReader, "read", "it could not be graded: RuntimeError: of all things"),
         (watch, "run", "it could not be graded: RuntimeError: of all things"),
         (Judges, "verdict", "it could not be graded: RuntimeError: of all things"),
     ],
@@ -458,7 +458,7 @@ def test_the_masters_checks_are_run_and_must_be_there(sheet, tmp_path, monkeypat
 
 def test_evidence_counts_only_from_the_check_that_runs(sheet):
     submission = notebook.read(sheet.save())
-    run = watch.Run()
+    run = watch.NotebookRun()
     attempt = watch._Attempt(submission, run, LIMITS, 0.0, Event(), trusted=False)
     first = next(i for i, step in enumerate(submission.steps) if step.checks == FIRST)
     for forged in (
@@ -482,7 +482,7 @@ def test_frames_come_out_as_they_went_in_however_they_are_cut():
     sent = [({"begin": 1}, b""), ({"step": 1, "exercise": "x"}, bytes(range(256)) * 40)]
     data = b"".join(packed(header, evidence) for header, evidence in sent)
     for size in (1, 3, 1000, len(data)):
-        reader = frames.Reader()
+        reader = frames.FrameReader()
         pieces = [data[i : i + size] for i in range(0, len(data), size)]
         assert [frame for piece in pieces for frame in reader.feed(piece)] == sent
 
@@ -494,17 +494,19 @@ def test_frames_come_out_as_they_went_in_however_they_are_cut():
 )
 def test_frames_that_are_too_long_are_refused_before_they_are_read(data):
     with pytest.raises(TooLong):
-        list(frames.Reader().feed(data))
+        list(frames.FrameReader().feed(data))
 
 
 def test_too_many_frames_are_refused():
     with pytest.raises(TooLong):
-        list(frames.Reader().feed(packed({"begin": 1}) * (frames.MOST_FRAMES + 1)))
+        list(frames.FrameReader().feed(packed({"begin": 1}) * (frames.MOST_FRAMES + 1)))
 
 
 def test_headers_that_are_no_json_are_left_out():
     garbage = packed({})[:4] + b"{]" + packed({})[6:]
-    assert list(frames.Reader().feed(garbage + packed({"done": True}))) == [({"done": True}, b"")]
+    assert list(frames.FrameReader().feed(garbage + packed({"done": True}))) == [
+        ({"done": True}, b"")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -521,10 +523,10 @@ def test_damaged_evidence_is_never_a_pass(judges, evidence):
 
 
 def test_evidence_that_cannot_be_judged_is_a_problem_for_a_person(judges):
-    said = judges.verdict(FIRST, b'[{"value": 1}]')
-    assert said.check_failed
-    assert said.message.startswith("What this check reported cannot be judged (")
-    assert said.message.endswith("Look at this answer yourself.")
+    text = judges.verdict(FIRST, b'[{"value": 1}]')
+    assert text.check_failed
+    assert text.message.startswith("What this check reported cannot be judged (")
+    assert text.message.endswith("Look at this answer yourself.")
 
 
 @pytest.fixture(scope="module")
@@ -558,5 +560,5 @@ def test_right_answers_of_all_sheets_do_without_what_is_closed(tmp_path):
         if lesson.exercises:
             solved = (catalogue.course_files() / lesson.solutions).read_bytes()
             (tmp_path / f"{lesson.slug}.ipynb").write_bytes(solved)
-    for graded in grading.grade_all([tmp_path], grading.Options(LIMITS, jobs=2)):
+    for graded in grading.grade_all([tmp_path], grading.GradingOptions(LIMITS, jobs=2)):
         assert (graded.points, graded.problems) == (graded.of, ()), graded.name

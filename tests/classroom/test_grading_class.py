@@ -17,7 +17,7 @@ from grading_class import LESSON, LIMITS, SHEET, Sheet, open_class
 
 from amp_lessons.app import cli
 from amp_lessons.classroom import grading
-from amp_lessons.classroom.grading import Batch, Options, notebook
+from amp_lessons.classroom.grading import Batch, GradingOptions, notebook
 from amp_lessons.classroom.grading.judging import Judges
 from amp_lessons.classroom.grading.kept import Results
 from amp_lessons.core import ipynb
@@ -151,7 +151,7 @@ def grade(batch, tmp_path, monkeypatch, capsys):
     """`amp-lessons grade` with the sandbox and judges that stand open. Gives what it printed."""
 
     @contextmanager
-    def opened(options: Options, lessons=None) -> Iterator[Batch]:
+    def opened(options: GradingOptions, lessons=None) -> Iterator[Batch]:
         results = Results(options.results, options.conditions) if options.results else None
         options = replace(options, limits=LIMITS)
         yield Batch(options, batch._starter, batch._reader, batch._judges, "salt", results)
@@ -159,10 +159,10 @@ def grade(batch, tmp_path, monkeypatch, capsys):
     def call(*words: object, status: int = 0) -> str:
         with pytest.raises(SystemExit) as leaving:
             cli.main(["grade", *map(str, words), "--jobs", "2"])
-        said = capsys.readouterr()
-        assert leaving.value.code == status, said.err
-        assert "Traceback" not in said.err
-        return said.out + said.err
+        message = capsys.readouterr()
+        assert leaving.value.code == status, message.err
+        assert "Traceback" not in message.err
+        return message.out + message.err
 
     monkeypatch.setattr(grading, "open_batch", opened)
     monkeypatch.chdir(tmp_path)
@@ -190,8 +190,8 @@ def test_the_same_six_rows_however_the_class_is_named(class_of_six, grade, tmp_p
     grade(*learners, "--csv", "2.csv", status=1)
 
     grade("sub", "--results", "kept", "--csv", "3.csv", status=1)
-    said = grade("sub/ben", "--results", "kept", "--csv", "3.csv", "--html", "pages")
-    assert "5 other notebooks of 5 learners stand as they were graded before" in said
+    message = grade("sub/ben", "--results", "kept", "--csv", "3.csv", "--html", "pages")
+    assert "5 other notebooks of 5 learners stand as they were graded before" in message
     assert len(list(Path("pages/learners").iterdir())) == 6
     shutil.copy("1.csv", "4.csv")
     for learner in SIX:  # one after the other, with the CSV file alone
@@ -244,8 +244,8 @@ def test_trust_mends_one_learner_and_stays(class_of_six, grade):
     Path("m.csv").unlink()
     grade(*sorted(Path("sub").iterdir()), "--trust", "finn", "--csv", "m.csv")
     assert marks(Path("m.csv")) == before
-    said = grade("sub", "--trust", "fin", status=2)
-    assert "--trust: no learner here is called 'fin'; try finn" in said
+    message = grade("sub", "--trust", "fin", status=2)
+    assert "--trust: no learner here is called 'fin'; try finn" in message
 
 
 def test_only_what_was_set_is_counted(class_of_six, grade):
@@ -255,23 +255,23 @@ def test_only_what_was_set_is_counted(class_of_six, grade):
     page = Path("pages/class.html").read_text()
     assert f"of {set_}</small>" in page
     assert "<dt>Full marks</dt><dd>4</dd>" in page
-    said = grade("sub", "--exercises", "next_flota", status=1)
-    (only,) = said.strip().splitlines()
+    message = grade("sub", "--exercises", "next_flota", status=1)
+    (only,) = message.strip().splitlines()
     assert "no exercise is called 'next_flota'; did you mean next_float" in only
     (only,) = grade("sub", "--plan", "5h", status=1).strip().splitlines()
     assert "no plan is called '5h'; there are 2h, 4h, 8h" in only
-    said = grade("sub/ada", "--plan", "4h")
-    assert "none of its exercises was set" in said
+    message = grade("sub/ada", "--plan", "4h")
+    assert "none of its exercises was set" in message
 
 
 def test_a_roster_says_who_is_missing(class_of_six, grade):
     Path("roster.csv").write_text("Student,ID\nAda,11\nben,12\nGil Gone,17\n")
-    said = grade("sub", "--roster", "roster.csv", "--csv", "m.csv", "--html", "pages", status=1)
-    assert "missing, 1 of 3 on the list: Gil Gone" in said
-    assert "not on the list: cem; dora; eva; finn" in said
+    message = grade("sub", "--roster", "roster.csv", "--csv", "m.csv", "--html", "pages", status=1)
+    assert "missing, 1 of 3 on the list: Gil Gone" in message
+    assert "not on the list: cem; dora; eva; finn" in message
     assert marks(Path("m.csv"))["Gil Gone"] == ("0", str(OF), True)
-    assert "to look at, 1 of 6:" in said
-    assert f"held the class up, with those who did not pass: {SECOND} (2 of 6)" in said
+    assert "to look at, 1 of 6:" in message
+    assert f"held the class up, with those who did not pass: {SECOND} (2 of 6)" in message
     grade("sub", "--roster", "roster.csv", "--csv", "c.csv", "--layout", "canvas", status=1)
     assert "Ada,11," in Path("c.csv").read_text(encoding="utf-8-sig")
     assert "names nobody" in grade("sub", "--roster", "/dev/null", status=1)
@@ -280,8 +280,8 @@ def test_a_roster_says_who_is_missing(class_of_six, grade):
 def test_a_csv_of_another_kind_is_refused_before_anything_runs(class_of_six, grade, monkeypatch):
     Path("m.csv").write_text("shopping\nmilk\n")
     monkeypatch.setattr(grading, "collect", None)
-    said = grade("sub", "--csv", "m.csv", status=1)
-    assert "m.csv holds another table, which would be lost" in said
+    message = grade("sub", "--csv", "m.csv", status=1)
+    assert "m.csv holds another table, which would be lost" in message
 
 
 # ---- what is left -------------------------------------------------------------------------------

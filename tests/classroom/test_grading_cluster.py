@@ -18,11 +18,11 @@ from grading_class import LESSON, LIMITS, Sheet
 from waiting import wait_until
 
 from amp_lessons.classroom import grading
-from amp_lessons.classroom.grading import Graded, Options, batch, cluster
+from amp_lessons.classroom.grading import Graded, GradingOptions, batch, cluster
 from amp_lessons.classroom.grading.collect import HandedIn
 
 pytestmark = pytest.mark.slow
-OPTIONS = Options(LIMITS, jobs=2, seed="a seed for tests")
+OPTIONS = GradingOptions(LIMITS, jobs=2, seed="a seed for tests")
 CLUSTER = """
 from distributed import LocalCluster
 with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as made:

@@ -121,12 +121,12 @@ def test_the_console_says_whom_to_look_at_and_what_held_the_class_up():
         "not on the list: Dora",
     ]
     assert report.attendance(report.roster(class_)) == []
-    said = report.summary(learners)
-    assert said[0] == "to look at, 1 of 4:"
-    assert said[1].startswith("  Dora: submitted/Dora/")
-    assert said[1].endswith("its check of x is gone")
+    reported = report.summary(learners)
+    assert reported[0] == "to look at, 1 of 4:"
+    assert reported[1].startswith("  Dora: submitted/Dora/")
+    assert reported[1].endswith("its check of x is gone")
     held_up = "held the class up, with those who did not pass: "
-    assert said[2:] == [f"{held_up}clip_step (2 of 4), OwnScaler (1 of 4)"]
+    assert reported[2:] == [f"{held_up}clip_step (2 of 4), OwnScaler (1 of 4)"]
     assert report.summary(report.roster([graded("Ada")])) == []
 
 
@@ -749,8 +749,8 @@ def test_each_mistake_of_a_pair_counts_with_its_own_sentence():
         "update-forgotten": Finding("update-forgotten", of=3),
     }
     for slugs, finding in findings.items():
-        said = Exercise._message(exercise, finding)  # as a check says it
-        one = mark("clip_step", State.WRONG, slugs, message=said)
+        reported = Exercise._message(exercise, finding)  # as a check says it
+        one = mark("clip_step", State.WRONG, slugs, message=reported)
         expected = {slug: SENTENCES[slug] for slug in slugs.split(" + ")}
         assert class_counts.named_mistakes(one) == expected
 
@@ -886,8 +886,8 @@ def test_an_author_called_like_a_word_of_the_course_is_not_spelt_out():
 
 
 def test_what_was_seen_without_names():
-    said = veil("Ada").words("returned 'Zoe'; don't ask lovelace@x.example or Ada")
-    assert said == "returned '…'; don't ask … or …"
+    reported = veil("Ada").words("returned 'Zoe'; don't ask lovelace@x.example or Ada")
+    assert reported == "returned '…'; don't ask … or …"
     kept = "max_norm 0.1: returned 'scale'; expected 1.5, so don't"
     assert veil("Ada").words(kept) == kept
     raised = "clip_step(3) raised ValueError: I am Zoe; expected a TypeError"

@@ -45,7 +45,7 @@ CORE = (
     *("garbage", "half-a-frame", "says-done", "output-flood"),
     # marks for nothing: forged evidence, answers looked up, machinery bent
     *("patched-evidence", "frames", "objects", "guessed-descriptors", "solutions-on-disk"),
-    *("secret-half", "neighbours-answers", "transformers", "judges-patched", "always-equal"),
+    *("answer-key", "neighbours-answers", "transformers", "judges-patched", "always-equal"),
     *("stored-passes", "other-python", "tabulated", "pasted-copy", "child-python"),
 )
 REST = [name for name in BY_NAME if name not in CORE]

@@ -131,9 +131,9 @@ def test_the_password_is_made_once_and_only_its_owner_may_read_it(
     assert password == second.SharedPasswordAuthenticator.user_password
     assert len(password) >= 12
     assert (class_folder / "password").stat().st_mode & 0o077 == 0
-    said = capsys.readouterr().err
-    assert str(class_folder / "password") in said
-    assert password not in said
+    text = capsys.readouterr().err
+    assert str(class_folder / "password") in text
+    assert password not in text
 
 
 def test_without_the_proxy_one_line_says_how_to_get_it(class_folder, tmp_path, monkeypatch):

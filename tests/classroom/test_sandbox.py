@@ -1,4 +1,4 @@
-"""The sandbox from outside: what is in the house, which kind is taken, and what is said of it.
+"""The sandbox from outside: what a notebook sees, which kind is taken, and what is said of it.
 
 What attackers try in it is in `test_hostile`. That no answer is in the copy that it shows is in
 `test_secrets`; here a notebook looks for answers in every file that it can open.
@@ -25,7 +25,7 @@ from leaks import runs
 from amp_lessons.classroom import grading
 from amp_lessons.classroom.grading import launch
 from amp_lessons.classroom.grading.launch import UNPROTECTED, SandboxError
-from amp_lessons.classroom.grading.sandbox import bubblewrap, house
+from amp_lessons.classroom.grading.sandbox import bubblewrap, rootfs
 from amp_lessons.core import catalogue
 
 LOOKS_AROUND = """
@@ -63,7 +63,7 @@ raise RuntimeError(json.dumps(report))
 
 def searching() -> str:
     """A cell that looks for the course's answers, and for a text that it has to find."""
-    shown = {"shown": runs(house.__doc__)}
+    shown = {"shown": runs(rootfs.__doc__)}
     answers = {label: [*some] for label, some in {**search().answers, **shown}.items()}
     given = f"answers = {json.dumps(answers)!r}\n"
     return Path(leaks.__file__).read_text(encoding="utf-8") + given + LOOKS_INTO_FILES
@@ -71,18 +71,18 @@ def searching() -> str:
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory) -> Path:
-    return house.copy_without_secrets(tmp_path_factory.mktemp("copy"))
+    return rootfs.copy_without_secrets(tmp_path_factory.mktemp("copy"))
 
 
-def test_the_copy_is_a_package_whose_secret_halves_say_that_they_are_missing(copy):
-    from amp_lessons.exercises.checks.authoring.cells import ExerciseFileError
-    from amp_lessons.exercises.checks.halves import LearnersHalf, SecretHalf
+def test_the_copy_is_a_package_whose_answer_keys_say_that_they_are_missing(copy):
+    from amp_lessons.exercises.checks.authoring.exercise_parser import ExerciseFileError
+    from amp_lessons.exercises.checks.parts import AnswerKey, PublicPart
 
     files = [p for p in (copy / "exercises").glob("*/*.py") if p.stem in _names()]
     assert len(files) == sum(len(lesson.exercises) for lesson in catalogue.LESSONS)
     for file in files:
-        with pytest.raises(ExerciseFileError, match="the secret half is not here"):
-            SecretHalf(LearnersHalf(file))
+        with pytest.raises(ExerciseFileError, match="the answer key is not here"):
+            AnswerKey(PublicPart(file))
 
 
 def _names() -> set[str]:
@@ -139,7 +139,7 @@ def sees_python_and_itself_and_no_answer(tmp_path: Path, copy: Path, batch: grad
     assert "home" not in seen["root"]
     assert seen["writable"] == []
     assert states(graded)[third] == "passed"
-    assert files["first"] == [[house.__file__, "shown"]], files
+    assert files["first"] == [[rootfs.__file__, "shown"]], files
     assert files["with answers"] == 1
     assert files["package"] == sum(path.is_file() for path in copy.rglob("*"))
     assert files["elsewhere"] > 10
@@ -164,7 +164,7 @@ def nothing_allowed(monkeypatch):
 
 
 def test_a_required_sandbox_is_not_replaced(nothing_allowed):
-    options = grading.Options(sandbox="required")
+    options = grading.GradingOptions(sandbox="required")
     with (
         pytest.raises(SandboxError, match=r"Operation not permitted.*not installed") as error,
         grading.open_batch(options),
@@ -176,7 +176,7 @@ def test_a_required_sandbox_is_not_replaced(nothing_allowed):
 
 @pytest.mark.slow
 def test_without_one_the_grader_goes_on_and_says_so(nothing_allowed, tmp_path):
-    with grading.open_batch(grading.Options(), [LESSON.slug]) as batch:
+    with grading.open_batch(grading.GradingOptions(), [LESSON.slug]) as batch:
         assert batch.missing == UNPROTECTED
         assert batch.about["sandbox"] == "no sandbox"
         (graded,) = batch.grade(grading.collect([Sheet(tmp_path / "a.ipynb").save()]))
@@ -187,10 +187,10 @@ GRADES = """
 import sys
 from pathlib import Path
 from amp_lessons.classroom import grading
-from amp_lessons.classroom.grading.sandbox import house
-with grading.open_batch(grading.Options(sandbox="fork"), ["number_formats"]) as batch:
+from amp_lessons.classroom.grading.sandbox import rootfs
+with grading.open_batch(grading.GradingOptions(sandbox="fork"), ["number_formats"]) as batch:
     (graded,) = batch.grade(grading.collect([Path(sys.argv[1])]))
-print(house.scratch(), graded.points, graded.of)
+print(rootfs.scratch(), graded.points, graded.of)
 """
 
 
@@ -199,8 +199,8 @@ print(house.scratch(), graded.points, graded.of)
 def test_a_course_below_tmp_has_the_same_sandbox(place, tmp_path):
     """A clone or an environment may lie where a submission has its own folder elsewhere."""
     with tempfile.TemporaryDirectory(dir=place) as folder:
-        copy = Path(folder, house.PACKAGE.name)
-        shutil.copytree(house.PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        copy = Path(folder, rootfs.PACKAGE.name)
+        shutil.copytree(rootfs.PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
         (copy / "_course").symlink_to(catalogue.course_files())
         sheet = Sheet(tmp_path / "a.ipynb").save()
         run = subprocess.run(
@@ -210,7 +210,7 @@ def test_a_course_below_tmp_has_the_same_sandbox(place, tmp_path):
             cwd=folder,
             env=os.environ | {"PYTHONPATH": folder},
         )
-    scratch = "/scratch" if place == "/tmp" or house.scratch() == Path("/scratch") else "/tmp"
+    scratch = "/scratch" if place == "/tmp" or rootfs.scratch() == Path("/scratch") else "/tmp"
     assert run.stdout == f"{scratch} {LESSON.points} {LESSON.points}\n", run.stderr[-2000:]
 
 
@@ -239,11 +239,11 @@ raise RuntimeError(ask("round") + "; " + ask("next_up"))
 def test_another_python_that_a_notebook_starts_has_nothing_more(tmp_path, batch):
     sheet = Sheet(tmp_path / "a.ipynb", batch)
     sheet.write(LESSON.exercises[0].name, ASKS_ANOTHER_PYTHON)
-    said = {mark.exercise: mark.message for mark in sheet.grade().marks}
-    told = said[LESSON.exercises[0].name]
+    message = {mark.exercise: mark.message for mark in sheet.grade().marks}
+    output = message[LESSON.exercises[0].name]
     assert (
         "RuntimeError: 1.0; amp_lessons.exercises.checks.closed.Closed: `Format.next_up` is closed"
-        in told
+        in output
     )
 
 
@@ -252,10 +252,10 @@ def test_the_files_of_closed_functions_are_cut_and_their_data_is_empty(tmp_path)
 
     covers = shut.cut_files("autocast_ops", tmp_path)
     by_target = {target: Path(source).read_text() for source, target in covers.items()}
-    assert all(Path(target).is_relative_to(house.PACKAGE) for target in by_target)
+    assert all(Path(target).is_relative_to(rootfs.PACKAGE) for target in by_target)
     data = {path: text for path, text in by_target.items() if not path.endswith(".py")}
     assert data
     assert set(data.values()) == {""}
-    source = by_target[str(house.PACKAGE / "amp/policy/__init__.py")]
+    source = by_target[str(rootfs.PACKAGE / "amp/policy/__init__.py")]
     assert "def op_policy(" in source
     assert source.count("refuse()") == source.count("    def ") + source.count("\ndef ")

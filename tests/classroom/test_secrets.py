@@ -32,11 +32,11 @@ from leaks import UNREADABLE, Files, Search
 
 from amp_lessons.app import workspace
 from amp_lessons.app.workspace import handing_out
-from amp_lessons.classroom.grading.sandbox import house
+from amp_lessons.classroom.grading.sandbox import rootfs
 from amp_lessons.classroom.workshop import reading
 from amp_lessons.core import catalogue, ipynb
 from amp_lessons.core.handout import FILE, SHEETS
-from amp_lessons.exercises.checks.halves import SHARED
+from amp_lessons.exercises.checks.parts import SHARED
 from amp_lessons.quiz import bank
 from amp_lessons.quiz.generators import GENERATORS
 
@@ -57,25 +57,25 @@ KINDS = {
 """What is looked for. A cell of an exercise's file that becomes open is to be noticed here."""
 
 COPIES = "import sys; from pathlib import Path; "
-COPIES += "from amp_lessons.classroom.grading.sandbox import house; "
-COPIES += "print(house.copy_without_secrets(Path(sys.argv[1])))"
+COPIES += "from amp_lessons.classroom.grading.sandbox import rootfs; "
+COPIES += "print(rootfs.copy_without_secrets(Path(sys.argv[1])))"
 
 
 @pytest.fixture(scope="module")
 def sandbox(tmp_path_factory) -> Path:
     """The package as the submissions of a checkout see it."""
-    return house.copy_without_secrets(tmp_path_factory.mktemp("sandbox"))
+    return rootfs.copy_without_secrets(tmp_path_factory.mktemp("sandbox"))
 
 
 @pytest.fixture(scope="module")
 def sandbox_of_a_wheel(tmp_path_factory) -> Path:
     """The same where the package is installed: with the solutions, and compiled by pip."""
     site, folder = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("copy")
-    package = site / house.PACKAGE.name
-    shutil.copytree(house.PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    package = site / rootfs.PACKAGE.name
+    shutil.copytree(rootfs.PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("notebooks", "exercises", "solutions"):
         shutil.copytree(catalogue.course_files() / name, package / catalogue.IN_WHEEL.name / name)
-    topic = package / EXERCISES[0].path.parent.relative_to(house.PACKAGE)
+    topic = package / EXERCISES[0].path.parent.relative_to(rootfs.PACKAGE)
     assert compileall.compile_dir(topic, quiet=1)
     environment = os.environ | {"PYTHONPATH": str(site)}
     command = [sys.executable, "-P", "-c", COPIES, folder]
@@ -134,10 +134,10 @@ def test_the_counts_are_those_of_the_catalogue(written, sandbox, handed_out):
         assert found >= expected, f"{kinds}: no answer of {expected - found}"
 
 
-def test_answers_are_in_secret_halves_or_where_the_sandbox_leaves_them_out(written):
-    halves = {path for each in EXERCISES for path in (each.path, each.path.with_name(SHARED))}
-    homes = halves | house.left_out()
-    there = {name: house.PACKAGE / name for name in written}
+def test_answers_are_in_answer_keys_or_where_the_sandbox_leaves_them_out(written):
+    keys = {path for each in EXERCISES for path in (each.path, each.path.with_name(SHARED))}
+    homes = keys | rootfs.left_out()
+    there = {name: rootfs.PACKAGE / name for name in written}
     assert {n: written[n] for n, path in there.items() if not homes & {path, *path.parents}} == {}
 
 
@@ -158,8 +158,8 @@ def test_no_answer_is_in_the_sheets_of_a_checkout():
 
 def test_the_sandbox_has_all_the_rest_of_the_package(sandbox, sandbox_of_a_wheel):
     """So it has every module that a notebook may import, and nothing compiled."""
-    package, without = names(files_of_the_package()), house.left_out()
-    left_out = {name for name in package if without & {*(house.PACKAGE / name).parents}}
+    package, without = names(files_of_the_package()), rootfs.left_out()
+    left_out = {name for name in package if without & {*(rootfs.PACKAGE / name).parents}}
     left_out |= {name for name in package if Path(name).name == SHARED}
     there = names(files_in(sandbox))
     assert there == names(files_in(sandbox_of_a_wheel)) == package - left_out
@@ -181,9 +181,9 @@ def test_a_hand_out_has_lessons_and_sheets_and_nothing_else(handed_out):
 
 @pytest.mark.parametrize("gone", ["amp_lessons.no_such_room", "amp_lessons.amp.numbers.formats"])
 def test_no_sandbox_is_made_if_a_package_to_leave_out_has_moved(monkeypatch, tmp_path, gone):
-    monkeypatch.setattr(house, "_NOT_NEEDED", (gone, *house._NOT_NEEDED))
+    monkeypatch.setattr(rootfs, "_NOT_NEEDED", (gone, *rootfs._NOT_NEEDED))
     with pytest.raises(ModuleNotFoundError, match=gone):
-        house.copy_without_secrets(tmp_path)
+        rootfs.copy_without_secrets(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -200,7 +200,7 @@ def keys_in_a_new_folder(folder: Path) -> None:
 
 
 def an_answer_in_a_comment(folder: Path) -> None:
-    shown = (house.PACKAGE / "amp/numbers/formats.py").read_text(encoding="utf-8")
+    shown = (rootfs.PACKAGE / "amp/numbers/formats.py").read_text(encoding="utf-8")
     method = next(text for label, text in all_answers().items() if "StaticScaler line" in label)
     comment = "\n    # ".join(["", *method.splitlines()])
     (folder / "formats.py").write_text(f'{shown}\n\ndef shown():\n    """Shown."""{comment}\n')
@@ -219,7 +219,7 @@ def solutions_in_a_hand_out(folder: Path) -> None:
 def a_solution_in_an_output(folder: Path) -> None:
     lesson = next(each for each in catalogue.LESSONS if each.exercises)
     sheet = ipynb.read(catalogue.course_files() / lesson.sheet)
-    text = EXERCISES[0].secret.solution.splitlines(keepends=True)
+    text = EXERCISES[0].answer_key.solution.splitlines(keepends=True)
     printed = {"output_type": "stream", "name": "stdout", "text": text}
     next(c for c in sheet["cells"] if c["cell_type"] == "code")["outputs"] = [printed]
     (folder / "sheet.ipynb").write_bytes(ipynb.to_bytes(sheet))

@@ -264,27 +264,27 @@ def test_a_picture_keeps_its_words_and_its_shape():
 
 
 def test_a_poll_keeps_the_answer_for_the_next_slide():
-    asked, told = slides_of(Poll(("grad_scaler.one_inf",)))
+    asked, output = slides_of(Poll(("grad_scaler.one_inf",)))
     item = BANK.find("grad_scaler.one_inf")
-    assert (asked.kind, told.kind) == ("poll", "answer")
+    assert (asked.kind, output.kind) == ("poll", "answer")
     right = next(choice for choice in item.choices if choice.right)
     for choice in item.choices:
         assert words(choice.text) in words(asked.body)
         assert words(choice.why) not in words(asked.body)
-        assert words(choice.why) in words("".join(told.notes))
+        assert words(choice.why) in words("".join(output.notes))
     assert "right" not in re.sub(r">[^<]*<", "><", asked.body)  # no mark, visible or not
-    assert words(right.why) in words(told.body)
-    marked = re.search(r'<li class="right">.*?</li>', told.body)[0]
+    assert words(right.why) in words(output.body)
+    marked = re.search(r'<li class="right">.*?</li>', output.body)[0]
     assert words(right.text) in words(marked)
 
 
 @pytest.mark.parametrize("kind", ["number", "order", "several", "output", "bug", "trace"])
 def test_every_kind_of_question_makes_a_poll(kind):
     item = next(each for each in BANK.items if each.kind == kind)
-    asked, told = slides_of(Poll((item.id,)))
+    asked, output = slides_of(Poll((item.id,)))
     assert words(blocks.to_html(item.prompt)) in words(asked.body)
-    assert told.body != asked.body
-    assert isinstance(item, ChoiceItem) or words(item.explanation)[:40] in words(told.body)
+    assert output.body != asked.body
+    assert isinstance(item, ChoiceItem) or words(item.explanation)[:40] in words(output.body)
 
 
 # ---- cutting -------------------------------------------------------------------------------------
@@ -335,8 +335,8 @@ def test_sentences_are_left_out_only_to_save_a_slide_and_stay_in_the_notes():
 
 
 def test_code_and_result_share_a_slide_if_they_fit():
-    small = parts.Result("text", "one line")
-    large = parts.Result("text", "\n".join("line" for _ in range(14)))
+    small = parts.CellOutput("text", "one line")
+    large = parts.CellOutput("text", "\n".join("line" for _ in range(14)))
     code = "\n".join(f"x{n} = {n}" for n in range(15))
     assert len(slides_of(Code(code, (small,)))) == 1
     first, second = slides_of(Code(code, (large,)))
@@ -370,8 +370,8 @@ def test_maths_that_cannot_be_converted_stays_readable():
 def run(*arguments: object, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as ended:
         cli.main(["slides", *map(str, arguments)])
-    said = capsys.readouterr()
-    return ended.value.code, said.out, said.err
+    message = capsys.readouterr()
+    return ended.value.code, message.out, message.err
 
 
 def test_it_writes_a_file_named_after_the_lesson(tmp_path, monkeypatch, capsys):
@@ -388,7 +388,7 @@ def test_it_writes_a_file_named_after_the_lesson(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("grad_scalar",), "did you mean grad_scaler?"),
         (("99",), "no lesson is called '99'"),
@@ -397,12 +397,12 @@ def test_it_writes_a_file_named_after_the_lesson(tmp_path, monkeypatch, capsys):
         (("06", "--output", "deck.pdf"), "ends in .html"),
     ],
 )
-def test_a_wrong_call_gets_one_line(tmp_path, monkeypatch, capsys, arguments, said):
+def test_a_wrong_call_gets_one_line(tmp_path, monkeypatch, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)
     status, out, err = run(*arguments, capsys=capsys)
     assert status != 0
     assert out == ""
-    assert said in err
+    assert message in err
     assert err.count("\n") == 1
     assert not list(tmp_path.iterdir())
 

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from amp_lessons.app.cli import app
 from amp_lessons.classroom.workshop import page, reading, sections, sentences
-from amp_lessons.classroom.workshop.model import Plan, clock
+from amp_lessons.classroom.workshop.model import WorkshopPlan, clock
 from amp_lessons.classroom.workshop.sentences import PlanError
 from amp_lessons.core import catalogue
 from amp_lessons.quiz import bank
@@ -32,7 +32,7 @@ EACH = pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan.name)
 
 
 @EACH
-def test_a_plan_fills_its_hours_without_gaps(plan: Plan):
+def test_a_plan_fills_its_hours_without_gaps(plan: WorkshopPlan):
     slots = plan.slots(9 * 60)
     assert [slot.start for slot in slots[1:]] == [slot.end for slot in slots[:-1]]
     assert slots[0].start == 9 * 60
@@ -40,7 +40,7 @@ def test_a_plan_fills_its_hours_without_gaps(plan: Plan):
 
 
 @EACH
-def test_it_opens_the_lessons_of_the_path_for_that_time(plan: Plan):
+def test_it_opens_the_lessons_of_the_path_for_that_time(plan: WorkshopPlan):
     of_path = {path.title: {lesson.slug for lesson in path.lessons} for path in catalogue.PATHS}
     opened = {lesson.slug for lesson in plan.lessons}
     if plan.name == "4h":  # no path has its lessons: it lies between the two
@@ -50,7 +50,7 @@ def test_it_opens_the_lessons_of_the_path_for_that_time(plan: Plan):
 
 
 @EACH
-def test_nobody_sits_longer_than_ninety_minutes(plan: Plan):
+def test_nobody_sits_longer_than_ninety_minutes(plan: WorkshopPlan):
     sitting = 0
     for block in plan.blocks:
         sitting = 0 if block.kind == "break" else sitting + block.length
@@ -58,7 +58,7 @@ def test_nobody_sits_longer_than_ninety_minutes(plan: Plan):
 
 
 @EACH
-def test_what_is_late_can_be_made_up_before_the_next_break(plan: Plan):
+def test_what_is_late_can_be_made_up_before_the_next_break(plan: WorkshopPlan):
     saved = 0
     for block in plan.blocks:
         if block.kind == "break":
@@ -69,7 +69,7 @@ def test_what_is_late_can_be_made_up_before_the_next_break(plan: Plan):
 
 
 @EACH
-def test_no_vote_and_no_exercise_comes_twice(plan: Plan):
+def test_no_vote_and_no_exercise_comes_twice(plan: WorkshopPlan):
     asked = (*plan.polls, *plan.exercises)
     assert len(set(asked)) == len(asked) > 10
 
@@ -176,12 +176,12 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_plan_that_contradicts_the_course_is_refused_in_one_line(folder: Path, fault: str):
-    file, old, new, told = FAULTS[fault]
+    file, old, new, output = FAULTS[fault]
     path = folder / file
     text = path.read_text(encoding="utf-8")
     assert old in text, "this test is out of date"
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
-    with pytest.raises(PlanError, match=told) as caught:
+    with pytest.raises(PlanError, match=output) as caught:
         reading.read(folder)
     assert "\n" not in str(caught.value)
     assert path.name in str(caught.value)
@@ -248,7 +248,7 @@ def test_a_section_that_is_needed_twice_is_named_once():
     ],
 )
 def test_names_of_a_cell(source: str, defines: set[str], uses: set[str]):
-    cell = sections.Cell(source)
+    cell = sections.LearnerCell(source)
     assert (cell.defines, cell.uses) == (defines, uses)
 
 
@@ -277,7 +277,7 @@ def run_sections(lesson: catalogue.Lesson, headings: list[str], tmp_path: Path):
     return subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
 
 
-def in_order(plan: Plan, lesson: catalogue.Lesson, needed: bool) -> list[str]:
+def in_order(plan: WorkshopPlan, lesson: catalogue.Lesson, needed: bool) -> list[str]:
     """The headings of a lesson as a plan shows them, with or without what must run first."""
     first = page.run_first(plan) if needed else {}
     found = [sections.sections(lesson)[0].heading]
@@ -300,7 +300,9 @@ WAYS = {
 @pytest.mark.parametrize(
     ("plan", "lesson"), WAYS.values(), ids=[f"{p.name}-{x.slug}" for p, x in WAYS.values()]
 )
-def test_the_cells_of_a_plan_run_in_its_order(plan: Plan, lesson: catalogue.Lesson, tmp_path: Path):
+def test_the_cells_of_a_plan_run_in_its_order(
+    plan: WorkshopPlan, lesson: catalogue.Lesson, tmp_path: Path
+):
     headings = in_order(plan, lesson, needed=True)
     run = run_sections(lesson, headings, tmp_path)
     assert run.stdout.splitlines()[-1:] == [f"ran {len(headings)}"], run.stderr[-2000:]
@@ -332,7 +334,7 @@ def test_the_tool_writes_what_is_old_and_refuses_a_broken_plan(
     assert build_workshops.main() == 0
     assert capsys.readouterr().out == ""
 
-    def broken(name: str) -> Plan:
+    def broken(name: str) -> WorkshopPlan:
         raise PlanError("2h.toml: a fault")
 
     monkeypatch.setattr(reading, "load", broken)
@@ -341,7 +343,7 @@ def test_the_tool_writes_what_is_old_and_refuses_a_broken_plan(
 
 
 @EACH
-def test_a_page_has_each_vote_in_full_with_its_answer(plan: Plan):
+def test_a_page_has_each_vote_in_full_with_its_answer(plan: WorkshopPlan):
     text = page.markdown(plan)
     for name in plan.polls:
         item = bank.load().find(name)
@@ -357,7 +359,7 @@ def test_a_page_has_each_vote_in_full_with_its_answer(plan: Plan):
 
 
 @EACH
-def test_a_page_has_each_exercise_with_minutes_hints_and_answer(plan: Plan):
+def test_a_page_has_each_exercise_with_minutes_hints_and_answer(plan: WorkshopPlan):
     text = page.markdown(plan)
     for name in plan.exercises:
         info = catalogue.exercise_info(name)
@@ -371,7 +373,7 @@ def test_a_page_has_each_exercise_with_minutes_hints_and_answer(plan: Plan):
 
 
 @EACH
-def test_a_page_leaves_no_blank_and_says_that_it_was_not_taught(plan: Plan):
+def test_a_page_leaves_no_blank_and_says_that_it_was_not_taught(plan: WorkshopPlan):
     for links in (page.IN_DOCS, page.ALONE):
         text = page.markdown(plan, links)
         assert not re.search(r"\{(plan|hours|reading|solving|lessons|sheets)\}", text)
@@ -380,7 +382,7 @@ def test_a_page_leaves_no_blank_and_says_that_it_was_not_taught(plan: Plan):
 
 
 @EACH
-def test_every_link_of_a_page_leads_to_a_heading(plan: Plan):
+def test_every_link_of_a_page_leads_to_a_heading(plan: WorkshopPlan):
     targets = re.findall(r"\]\((?!https?:)([^)\s]+)\)", page.markdown(plan))
     wrong = []
     for target in set(targets):
@@ -427,7 +429,7 @@ def test_a_night_workshop_goes_past_midnight():
 
 
 @EACH
-def test_json_has_all_of_a_plan(plan: Plan):
+def test_json_has_all_of_a_plan(plan: WorkshopPlan):
     data = json.loads(call(plan.name, "--json").output)
     assert data["minutes"] == 60 * plan.hours == sum(b["minutes"] for b in data["blocks"])
     steps = [step for block in data["blocks"] for step in block["steps"]]
@@ -447,7 +449,7 @@ def test_the_page_is_printed_as_it_is():
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "output"),
     [
         (("3h",), "no plan is called '3h'; there are 2h, 4h, 8h"),
         (("4h", "--start", "24:00"), "--start takes a time"),
@@ -459,7 +461,7 @@ def test_the_page_is_printed_as_it_is():
         (("--start", "9:00"), "name a plan"),
     ],
 )
-def test_a_wrong_call_is_one_line(words: tuple[str, ...], told: str, capsys):
+def test_a_wrong_call_is_one_line(words: tuple[str, ...], output: str, capsys):
     from amp_lessons.app import cli
 
     with pytest.raises(SystemExit) as left:
@@ -467,7 +469,7 @@ def test_a_wrong_call_is_one_line(words: tuple[str, ...], told: str, capsys):
     shown = capsys.readouterr()
     assert left.value.code
     assert shown.out == ""
-    assert told in shown.err
+    assert output in shown.err
     assert len(shown.err.splitlines()) == 1
 
 

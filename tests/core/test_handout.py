@@ -29,14 +29,14 @@ EXERCISE, OTHER = "survives", "next_float"
 def original(tmp_path_factory) -> Path:
     """A hand-out as its instructor made it. Tests work in copies."""
     place = tmp_path_factory.mktemp("instructor") / "class_a"
-    said = io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(said):
+    message = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(message):
         patch.setenv("AMP_LESSONS_HOME", str(place.parent / "home"))
         progress.record_lesson("number_formats")  # the instructor has been busy
         progress.record_check(OTHER, "passed")
         assert call("lab", "--no-solutions", place, "--make-only") == 0
-    assert f"{place}_codes.txt" in said.getvalue()
-    assert "honest learners honest" in said.getvalue()
+    assert f"{place}_codes.txt" in message.getvalue()
+    assert "honest learners honest" in message.getvalue()
     return place
 
 
@@ -194,7 +194,7 @@ def test_a_server_names_it_for_all_its_learners(learner, tmp_path, monkeypatch, 
     found = handout.find()
     assert found is not None
     assert found.opens(EXERCISE, codes[EXERCISE])
-    assert handout.keep(EXERCISE, progress.Entry()) == []
+    assert handout.keep(EXERCISE, progress.ExerciseRecord()) == []
     assert (place / RECORD).exists()
 
 
@@ -296,7 +296,7 @@ def test_it_says_if_somebody_has_worked_in_it(learner, capsys):
     notebook = ipynb.read(sheet)
     notebook["cells"][-1]["source"] = "my answer"
     sheet.write_bytes(ipynb.to_bytes(notebook))
-    handout.keep(EXERCISE, progress.Entry())
+    handout.keep(EXERCISE, progress.ExerciseRecord())
     assert call("lab", "--no-solutions", learner, "--make-only") == 0
     out = capsys.readouterr().out
     assert "Somebody has worked in it" in out
@@ -304,7 +304,7 @@ def test_it_says_if_somebody_has_worked_in_it(learner, capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--make-only",), "--make-only goes with --no-solutions"),
         (("--no-solutions",), "name a folder for the hand-out"),
@@ -314,14 +314,14 @@ def test_it_says_if_somebody_has_worked_in_it(learner, capsys):
         (("--no-solutions", "broken"), "is broken"),
     ],
 )
-def test_what_cannot_be_a_hand_out_is_one_line(tmp_path, monkeypatch, capsys, words, said):
+def test_what_cannot_be_a_hand_out_is_one_line(tmp_path, monkeypatch, capsys, words, message):
     monkeypatch.chdir(tmp_path)
     for name in ("mine/notes.txt", "again_codes.txt", "a_file", f"broken/exercises/{FILE}"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("{")
     assert call("lab", *words) != 0
     (line,) = capsys.readouterr().err.strip().splitlines()
-    assert said in line
+    assert message in line
     assert (tmp_path / "again_codes.txt").read_text() == "{"
     assert not (tmp_path / "mine_codes.txt").exists()
 

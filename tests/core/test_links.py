@@ -117,13 +117,13 @@ def test_the_way_from_another_folder():
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "message"),
     [
         ("[[lesson grad_scalar]]", "no lesson is called 'grad_scalar'"),
         ("[[term swamp]]", "the glossary has no term 'swamp'"),
         ("[[leson grad_scaler]]", "not a kind of link"),
     ],
 )
-def test_a_link_to_nothing_is_refused(source, said):
-    with pytest.raises(LinkError, match=said):
+def test_a_link_to_nothing_is_refused(source, message):
+    with pytest.raises(LinkError, match=message):
         LINKER.expand(source)

@@ -56,7 +56,7 @@ BROKEN = {
     "checks as text": json.dumps(
         {
             "version": 1,
-            "exercises": {"next_float": progress.Entry().to_json() | {"checks": "x"}},
+            "exercises": {"next_float": progress.ExerciseRecord().to_json() | {"checks": "x"}},
             "lessons": {},
         }
     ).encode(),

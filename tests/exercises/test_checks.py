@@ -21,7 +21,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from made import Made
 from traitlets.config import Config
 
-from amp_lessons.core import boxes, progress
+from amp_lessons.core import output_box, progress
 from amp_lessons.core.states import look
 from amp_lessons.exercises import (
     amp_from_scratch,
@@ -33,9 +33,9 @@ from amp_lessons.exercises.checks import find
 from amp_lessons.exercises.checks.diagnosis import Judge
 from amp_lessons.exercises.checks.evidence import DamagedEvidence, observe
 from amp_lessons.exercises.checks.exercise import CheckFailed, Exercise, recording
-from amp_lessons.exercises.checks.plain_data import UNATTEMPTED, as_json, plain
-from amp_lessons.exercises.checks.plain_data.compare import exactly, within
 from amp_lessons.exercises.checks.probe import Case
+from amp_lessons.exercises.checks.serialize import UNATTEMPTED, as_json, plain
+from amp_lessons.exercises.checks.serialize.compare import exactly, within
 from amp_lessons.exercises.checks.verdict import State, Verdict
 
 survives = amp_in_20_minutes.survives
@@ -166,13 +166,13 @@ def test_a_bug_in_a_judge_is_told_as_the_courses_own(shown, error):
     before = progress.load()["survives"]
     failing(error).check(right)
     (bundle,) = shown
-    told = " ".join(bundle["text/plain"].split())
-    assert told.startswith("! Error in the check: What survives in FP16?")
-    assert f"The check itself failed, with {type(error).__name__}" in told
-    assert "a mistake in the course and not in your answer" in told
-    assert "Your code raised" not in told
-    assert "Traceback" not in told
-    told.encode()  # a notebook holds no half of a surrogate pair
+    output = " ".join(bundle["text/plain"].split())
+    assert output.startswith("! Error in the check: What survives in FP16?")
+    assert f"The check itself failed, with {type(error).__name__}" in output
+    assert "a mistake in the course and not in your answer" in output
+    assert "Your code raised" not in output
+    assert "Traceback" not in output
+    output.encode()  # a notebook holds no half of a surrogate pair
     assert progress.load()["survives"] == before
     assert failing(error).evaluate(right).state is State.ERROR
 
@@ -345,7 +345,7 @@ def test_within_compares_lists_and_dicts_item_by_item(seen):
 def shown(monkeypatch):
     """What a notebook would get, as a list of MIME bundles."""
     bundles: list[dict[str, str]] = []
-    monkeypatch.setattr(boxes, "_notebook", object)
+    monkeypatch.setattr(output_box, "_notebook", object)
     monkeypatch.setattr("IPython.display.display", lambda data, raw: bundles.append(data))
     return bundles
 
@@ -370,7 +370,7 @@ def test_box_takes_its_text_colour_from_the_theme(shown):
 
 
 def test_box_sets_what_stands_in_backticks_as_code(shown):
-    boxes.show_box("Hint", "Call `scaler.step(<opt>)`, and ` alone stays.")
+    output_box.show_box("Hint", "Call `scaler.step(<opt>)`, and ` alone stays.")
     assert ">scaler.step(&lt;opt&gt;)</code>, and ` alone stays." in shown[0]["text/html"]
     assert "Call `scaler.step(<opt>)`" in shown[0]["text/plain"]
 

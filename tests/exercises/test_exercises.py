@@ -20,7 +20,7 @@ import nbformat
 import odd_values
 import pytest
 
-from amp_lessons.core import boxes
+from amp_lessons.core import output_box
 from amp_lessons.core.catalogue import LESSONS
 from amp_lessons.exercises import checks
 from amp_lessons.exercises.checks import display
@@ -38,24 +38,24 @@ each_lesson = pytest.mark.parametrize("lesson", SHEETS, ids=lambda lesson: lesso
 
 def functions() -> list[str]:
     """The exercises whose answer is a function or a class of their name."""
-    return [name for name in EXERCISES if checks.find(name).learners.call == name]
+    return [name for name in EXERCISES if checks.find(name).public.call == name]
 
 
 # ---- no exercise can be forgotten ---------------------------------------------------------------
 
 
 def test_each_file_is_in_the_catalogue_and_back():
-    special = {"__init__", "sheet", "stage", "shared"}
+    special = {"__init__", "sheet", "harness", "shared"}
     files = {
         (path.parent.name, path.stem)
         for path in TOPIC_FILES
-        if path.stem not in special and not path.stem.startswith("stage_")
+        if path.stem not in special and not path.stem.startswith("harness_")
     }
     assert files == {(lesson.slug, info.name) for lesson in SHEETS for info in lesson.exercises}
 
 
 def test_each_folder_has_a_sheet_and_a_stage():
-    wanted = {f"{lesson.slug}/{n}" for lesson in SHEETS for n in ("__init__", "sheet", "stage")}
+    wanted = {f"{lesson.slug}/{n}" for lesson in SHEETS for n in ("__init__", "sheet", "harness")}
     there = {f"{path.parent.name}/{path.stem}" for path in TOPIC_FILES}
     assert wanted - there == set(), "write these files"
 
@@ -68,7 +68,7 @@ def test_lessons_have_at_least_four_exercises_each_from_01_on():
 
 
 def test_each_common_diagnosis_is_earned():
-    mistakes = [m for name in EXERCISES for m in checks.find(name).secret.diagnosis.mistakes]
+    mistakes = [m for name in EXERCISES for m in checks.find(name).answer_key.diagnosis.mistakes]
     assert {m.slug for m in mistakes if m.answers} >= set(COMMON_DIAGNOSES)
 
 
@@ -89,7 +89,7 @@ def test_exercise(lesson, subtests, record_property):
         with subtests.test(info.name):
             found = check_exercises.problems(info.name)
             assert not found, "\n".join(found)
-            secret = checks.find(info.name).secret
+            secret = checks.find(info.name).answer_key
             right += len(secret.right)
             wrong += sum(len(mistake.answers) for mistake in secret.diagnosis.mistakes)
             proved += 1
@@ -159,11 +159,11 @@ class _Preformatted(HTMLParser):
 
 def shown_solution(exercise: Exercise, monkeypatch) -> tuple[str, str]:
     """What ``solution(give_up=True)`` lets a learner copy: from the box, and from a terminal."""
-    boxes: list[dict[str, str]] = []
-    monkeypatch.setattr("amp_lessons.core.boxes._notebook", object)
-    monkeypatch.setattr("IPython.display.display", lambda data, raw: boxes.append(data))
+    output_box: list[dict[str, str]] = []
+    monkeypatch.setattr("amp_lessons.core.output_box._notebook", object)
+    monkeypatch.setattr("IPython.display.display", lambda data, raw: output_box.append(data))
     exercise.solution(give_up=True)
-    (box,) = boxes
+    (box,) = output_box
     reader = _Preformatted()
     reader.feed(box["text/html"])
     return reader.text, box["text/plain"]
@@ -188,17 +188,17 @@ def test_shown_solutions_pass(lesson, monkeypatch):
 
 def verdict_of(name: str, source: str) -> Verdict:
     exercise = checks.find(name)
-    return exercise.evaluate(*exercise.learners.answer(source))
+    return exercise.evaluate(*exercise.public.answer(source))
 
 
 def is_wrong(name: str, source: str) -> bool:
     """Whether an answer differs from the right one in a case, or breaks a rule: that is what a
     verdict begins with, before it looks for the mistake."""
     exercise = checks.find(name)
-    evidence = exercise.evidence(*exercise.learners.answer(source))
+    evidence = exercise.evidence(*exercise.public.answer(source))
     if not isinstance(evidence, list):
         return True
-    diagnosis = exercise.secret.diagnosis
+    diagnosis = exercise.answer_key.diagnosis
     return (
         bool(check_exercises.failing(diagnosis, evidence)) or not exercise.verdict(evidence).passed
     )
@@ -276,7 +276,7 @@ def shown(monkeypatch) -> list[Verdict]:
     def publish(data, raw):
         json.dumps(data, ensure_ascii=False).encode()  # as a notebook's kernel does
 
-    monkeypatch.setattr(boxes, "_notebook", object)
+    monkeypatch.setattr(output_box, "_notebook", object)
     monkeypatch.setattr(display, "show_verdict", show_and_keep)
     monkeypatch.setattr("IPython.display.display", publish)
     return found

@@ -21,13 +21,15 @@ def shelf(tmp_path, monkeypatch):
 
 def test_a_new_exercise_lacks_its_words_and_its_place(shelf, capsys):
     assert new_exercise.main(["number_formats", "halve", "Halve a number"]) == 0
-    told = capsys.readouterr().out
-    assert 'add "halve" to the exercises of number_formats in amp_lessons/core/catalogue.py' in told
-    assert ".venv/bin/python tools/check_exercises.py halve -v" in told
+    output = capsys.readouterr().out
+    assert (
+        'add "halve" to the exercises of number_formats in amp_lessons/core/catalogue.py' in output
+    )
+    assert ".venv/bin/python tools/check_exercises.py halve -v" in output
     assert check_exercises.main(["halve", "-v"]) == 1
-    told = capsys.readouterr().out
-    assert told.count("  ok  sign-lost: ") == 3
-    place, *words, _ = [line for line in told.splitlines() if line[0] != " "][1:]
+    output = capsys.readouterr().out
+    assert output.count("  ok  sign-lost: ") == 3
+    place, *words, _ = [line for line in output.splitlines() if line[0] != " "][1:]
     assert place == (
         "number_formats/halve.py: not in the course yet; add 'halve' to the exercises of "
         "number_formats in amp_lessons/core/catalogue.py."
@@ -43,8 +45,8 @@ def test_a_file_that_cannot_be_read_is_one_problem(shelf, capsys):
     file.write_text(file.read_text().replace("# %% wrong sign-lost", "# %% wrong"))
     capsys.readouterr()
     assert check_exercises.main(["lessen", "-v"]) == 1
-    told = capsys.readouterr().out
-    assert "lessen.py:29: give it a name of its own, as in '# %% wrong NAME'." in told
+    output = capsys.readouterr().out
+    assert "lessen.py:29: give it a name of its own, as in '# %% wrong NAME'." in output
 
 
 @pytest.mark.parametrize(
@@ -53,9 +55,9 @@ def test_a_file_that_cannot_be_read_is_one_problem(shelf, capsys):
 )
 def test_an_unknown_exercise_is_one_line_with_a_cure(capsys, name, cure):
     assert check_exercises.main([name]) == 2
-    told = capsys.readouterr().err
-    assert told.startswith(f"no exercise is called '{name}'; {cure}")
-    assert told.count("\n") == 1
+    output = capsys.readouterr().err
+    assert output.startswith(f"no exercise is called '{name}'; {cure}")
+    assert output.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,7 @@ def test_an_unknown_exercise_is_one_line_with_a_cure(capsys, name, cure):
 def test_what_cannot_be_begun_is_one_line(shelf, capsys, topic, name, message):
     before = sorted(shelf.rglob("*"))
     assert new_exercise.main([topic, name, "A title"]) == 2
-    told = capsys.readouterr().err
-    assert message in told
-    assert told.count("\n") == 1
+    output = capsys.readouterr().err
+    assert message in output
+    assert output.count("\n") == 1
     assert sorted(shelf.rglob("*")) == before

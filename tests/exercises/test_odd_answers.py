@@ -1,4 +1,4 @@
-"""What `plain_data` makes of values that are hard to look at. What a check says to such an answer
+"""What `serialize` makes of values that are hard to look at. What a check says to such an answer
 is among the tests of the exercises, in `test_exercises`.
 """
 
@@ -13,7 +13,7 @@ import pytest
 import torch
 from odd_values import HasNoText, Raises, contains_itself, nested
 
-from amp_lessons.exercises.checks.plain_data import MAX_DEPTH, MAX_ITEMS, as_json, plain
+from amp_lessons.exercises.checks.serialize import MAX_DEPTH, MAX_ITEMS, as_json, plain
 
 DESCRIPTIONS: list[tuple[Callable[[], Any], Any]] = [
     (lambda: 10**308, 10**308),

@@ -100,10 +100,10 @@ FORGED = [
     cheat(
         "patched-plain",
         "plain and as_json give evidence from home",
-        "from amp_lessons.exercises.checks import plain_data\nfrom amp_lessons.exercises.checks import evidence\n"
+        "from amp_lessons.exercises.checks import serialize\nfrom amp_lessons.exercises.checks import evidence\n"
         "texts = iter([json.dumps(HOME[n]) for n in NAMES for _ in range(2)])\n"
-        "import json\nplain_data.as_json = evidence.as_json = lambda value: next(texts)\n"
-        "plain_data.plain = evidence.plain = lambda value: 1.0",
+        "import json\nserialize.as_json = evidence.as_json = lambda value: next(texts)\n"
+        "serialize.plain = evidence.plain = lambda value: 1.0",
     ),
     cheat(
         "patched-json",
@@ -218,11 +218,11 @@ STOLEN = [
         "    try: learn(getattr(ex, name).solved())\n    except BaseException: pass\nkeep()",
     ),
     cheat(
-        "secret-half",
-        "reads the secret half of the exercises",
-        f"{ANSWERS}from amp_lessons.exercises.checks.halves import SecretHalf\n"
+        "answer-key",
+        "reads the answer key of the exercises",
+        f"{ANSWERS}from amp_lessons.exercises.checks.parts import AnswerKey\n"
         "for name in NAMES:\n    exercise = getattr(ex, name)\n    try:\n"
-        "        for source in SecretHalf(exercise.learners).right.values(): learn(source)\n"
+        "        for source in AnswerKey(exercise.public).right.values(): learn(source)\n"
         "    except BaseException: pass\n    learn(exercise.path.read_text())\nkeep()",
     ),
     cheat(
@@ -391,9 +391,9 @@ MACHINERY = [
     cheat(
         "judges-patched",
         "verdict, find, compare and points patched",
-        "from amp_lessons.exercises.checks import plain_data\nfrom amp_lessons.core import catalogue\n"
+        "from amp_lessons.exercises.checks import serialize\nfrom amp_lessons.core import catalogue\n"
         "from amp_lessons.exercises.checks import exercise, verdict\n"
-        "from amp_lessons.exercises.checks.plain_data import compare\n"
+        "from amp_lessons.exercises.checks.serialize import compare\n"
         "passed = verdict.Verdict(verdict.State.PASSED)\n"
         "exercise.Exercise.verdict = exercise.Exercise._judge = lambda *a, **k: passed\n"
         "exercise.Exercise.find = lambda *a: verdict.Finding()\n"
@@ -852,7 +852,7 @@ def missing_ingredient(run):
         except ValueError: break
         found += [v for v in frame.f_locals.values()]
     for _ in range(2):
-        found += [x for each in found if type(each).__name__ in ('Run', 'Case', 'Apart', 'tuple', '_lru_cache_wrapper', 'function', 'cell')
+        found += [x for each in found if type(each).__name__ in ('SquaredErrorRun', 'Case', 'Proxy', 'tuple', '_lru_cache_wrapper', 'function', 'cell')
                   for x in gc.get_referents(each)]
     for each in found:
         if hasattr(each, '_missing'): return each._missing
@@ -863,8 +863,8 @@ def missing_ingredient(run):
     return 'nothing' if run(steps=2) else ''
 """
 ORDER = """
-from amp_lessons.exercises.amp_from_scratch import stage
-kinds = iter([case.kind.removeprefix('runs that lack ') for case in stage.run_cases()])
+from amp_lessons.exercises.amp_from_scratch import harness
+kinds = iter([case.kind.removeprefix('runs that lack ') for case in harness.run_cases()])
 def missing_ingredient(run):
     run(steps=2)
     return next(kinds)
@@ -890,7 +890,7 @@ def next_float(x):
     return H.tiny if x == 0 else -H.below(-x * (1 - 2**-13))
 """
 TWO_WATCHES = """
-from amp_lessons.exercises.stage import Operations
+from amp_lessons.exercises.harness import Operations
 from amp_lessons.lessons.myths import proofs
 def count_casts(work):
     with Operations() as after: before = proofs.operations(work)
@@ -908,11 +908,11 @@ def training_bytes(parameters, optimizer, precision):
 """
 SAME_DATA = """
 import numpy as np
-from amp_lessons.exercises.amp_from_scratch.stage import INGREDIENTS, Run
+from amp_lessons.exercises.amp_from_scratch.harness import INGREDIENTS, SquaredErrorRun
 KNOWN, ORDER = {}, (0, 3, 1, 3, 2, 3, 1, 0, 2, 1, 0, 2, 3)
 for which, seed in zip(ORDER, (100, 101, 102, 200, 109, 104, 105, 106, 127, 201, 202, 203, 204)):
     for more in range(0, 10_000, 1000):
-        weights = Run(seed + more, 1024.0, np.float32, True, seed >= 200).data()[1]
+        weights = SquaredErrorRun(seed + more, 1024.0, np.float32, True, seed >= 200).data()[1]
         KNOWN[weights.astype(np.float16).tobytes()] = INGREDIENTS[which]
 def missing_ingredient(run):
     return KNOWN.get(run(steps=2).before.numpy().tobytes(), 'wide accumulation')

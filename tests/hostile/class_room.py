@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from amp_lessons.classroom import grading
-from amp_lessons.classroom.grading import Graded, Limits, Options, scratch
-from amp_lessons.classroom.grading.sandbox import house
+from amp_lessons.classroom.grading import Graded, GradingOptions, Limits, scratch
+from amp_lessons.classroom.grading.sandbox import rootfs
 from amp_lessons.exercises import checks
 from hostile.machine import TOKEN, Around, everything_in, machine, no_process_left
 from hostile.sheets import LESSON, NAMES, OTHER, Sheet, Submission, notebook
@@ -33,7 +33,7 @@ def evidence_from_home() -> dict[str, Any]:
     for lesson in (LESSON, OTHER):
         for info in lesson.exercises:
             exercise = checks.find(info.name)
-            found[info.name] = exercise.evidence(*exercise.learners.answer(exercise.solved()))
+            found[info.name] = exercise.evidence(*exercise.public.answer(exercise.solved()))
     return found
 
 
@@ -59,7 +59,7 @@ def graded(
     folder: Path,
     submissions: Sequence[Submission],
     evidence: Mapping[str, Any],
-    options: Options,
+    options: GradingOptions,
 ) -> Iterator[tuple[Results, list[str]]]:
     """What a class that hands these in gets, and what the attacks reached outside of it.
 
@@ -70,7 +70,7 @@ def graded(
         os.environ[TOKEN] = around.secret
         try:
             place = hand_in(folder, submissions, around)
-            ours = (house.PACKAGE / name for name in ("exercises/checks", "classroom/grading"))
+            ours = (rootfs.PACKAGE / name for name in ("exercises/checks", "classroom/grading"))
             watched = place, folder / "home", *ours
             before = everything_in(*watched)
             found: Results = {}
@@ -136,9 +136,9 @@ def _own(submission: Submission, results: Sequence[Graded]) -> Iterable[str]:
             yield f"{name}: {state}, expected {' or '.join(wanted)}: {mark.message[:200]}"
         if outcome.says.get(name, "") not in mark.message:
             yield f"{name} says {mark.message[:200]!r}, not {outcome.says[name]!r}"
-    said = " | ".join([*graded.problems, *graded.notes, *(m.message for m in graded.marks)])
-    if re.search(r"it won (?!nothing|\" \+)", said):
-        yield f"it won something: {said[:300]}"
+    message = " | ".join([*graded.problems, *graded.notes, *(m.message for m in graded.marks)])
+    if re.search(r"it won (?!nothing|\" \+)", message):
+        yield f"it won something: {message[:300]}"
     for words in outcome.problems:
         if not any(either in problems for either in words.split("|")):
             yield f"no problem says {words!r}: {problems[:300]!r}"
@@ -147,8 +147,8 @@ def _own(submission: Submission, results: Sequence[Graded]) -> Iterable[str]:
     for words in outcome.notes:
         if not any(words in note for note in graded.notes):
             yield f"no note says {words!r}: {graded.notes}"
-    if (told := sum(map(len, _texts(graded)))) > 30_000:
-        yield f"tells {told:,} characters"
+    if (output := sum(map(len, _texts(graded)))) > 30_000:
+        yield f"tells {output:,} characters"
 
 
 def _texts(graded: Graded) -> list[str]:

@@ -83,7 +83,7 @@ def machine(folder: Path, evidence: Mapping[str, Any], reached: list[str]) -> It
         abstract.listen()
         for each in (tcp, abstract):
             each.setblocking(False)
-        from amp_lessons.classroom.grading.sandbox import house
+        from amp_lessons.classroom.grading.sandbox import rootfs
         from amp_lessons.core import catalogue
 
         yield Around(
@@ -96,7 +96,7 @@ def machine(folder: Path, evidence: Mapping[str, Any], reached: list[str]) -> It
             port=tcp.getsockname()[1],
             abstract=mark,
             course=str(catalogue.course_files()),
-            package=str(house.PACKAGE),
+            package=str(rootfs.PACKAGE),
             evidence=evidence,
             secret=secret,
         )

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
-from amp_lessons.classroom.grading import Options, batch
+from amp_lessons.classroom.grading import GradingOptions, batch
 from hostile import class_room
 from hostile.corpus import CORPUS
 from hostile.sheets import Submission
@@ -43,7 +43,7 @@ def came_out(folder: Path, submissions: Sequence[Submission], sandbox: str, jobs
     """Grade these submissions, each beside an honest neighbour."""
     limits = class_room.LIMITS if sandbox == "fork" else class_room.SLOWER
     table, evidence = Table({}, {}, []), class_room.evidence_from_home()
-    options = Options(limits, jobs, sandbox=sandbox)
+    options = GradingOptions(limits, jobs, sandbox=sandbox)
     with class_room.graded(folder, submissions, evidence, options) as (results, table.reached):
         for submission in submissions:
             word, faults = class_room.compare(submission, results)

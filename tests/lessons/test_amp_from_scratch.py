@@ -11,7 +11,7 @@ from stored import Stored
 
 from amp_lessons.amp.numbers.formats import FP16
 from amp_lessons.amp.scaling.loss_scale import fates
-from amp_lessons.exercises.amp_from_scratch import stage as ex
+from amp_lessons.exercises.amp_from_scratch import harness as ex
 from amp_lessons.lessons import plots
 
 RUNS = [*ex.practice_runs().items()]

@@ -430,7 +430,7 @@ def one_move_away(start: Order = USUAL, cards: list[str] = IDS) -> list[Order]:
     return list(found)
 
 
-def judge(order: Order) -> call_order.Outcome:
+def judge(order: Order) -> call_order.OrderOutcome:
     """What holds for every order."""
     outcome = run_order(order)
     weights = run_as_a_program(order)

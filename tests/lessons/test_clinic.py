@@ -16,7 +16,7 @@ from sections import PRIMARY, printed, sections
 
 from amp_lessons.core.catalogue import lesson_called
 from amp_lessons.exercises.checks import find
-from amp_lessons.exercises.checks.authoring.cells import read_cells
+from amp_lessons.exercises.checks.authoring.exercise_parser import read_cells
 from amp_lessons.lessons.clinic import PITFALLS, SECTIONS, Clinic, Disagreement, table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -179,8 +179,8 @@ def test_the_broken_program_shows_its_fault(name, capsys):
 
 def test_a_check_does_not_pass_on_the_warnings_of_our_own_wrong_answers(recwarn):
     exercise = find("fix_ported")
-    mistakes = exercise.secret.diagnosis.mistakes
+    mistakes = exercise.answer_key.diagnosis.mistakes
     (switched_off,) = [mistake for mistake in mistakes if mistake.slug == "switched-off"]
-    verdict = exercise.evaluate(*exercise.learners.answer(switched_off.answers[0].source))
+    verdict = exercise.evaluate(*exercise.public.answer(switched_off.answers[0].source))
     assert verdict.diagnosis == "switched-off"
     assert not recwarn.list

@@ -176,14 +176,14 @@ def test_no_sync_around_the_backward_pass_saves_nothing():
 def test_the_loop_in_the_text_is_the_one_that_runs():
     text = (ROOT / "amp_lessons/amp/distributed/experiments.py").read_text(encoding="utf-8")
     step = text[text.index("def paint_step") :].partition("\n\n\n")[0]
-    told = next(c.source for c in CELLS if "model = DistributedDataParallel(" in c.source)
+    report = next(c.source for c in CELLS if "model = DistributedDataParallel(" in c.source)
     for line in (
         "error = mse_loss(model(batch), batch)",
         "optimizer.zero_grad()",
         "scaler.update()",
     ):
         assert line in step
-        assert line in told
+        assert line in report
 
 
 # ---- FP8 ----------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ def records(*scales, skipped=()):
 
 
 @pytest.mark.parametrize(
-    ("scales", "skipped", "said"),
+    ("scales", "skipped", "message"),
     [
         ((8.0, 8.0), (), "the scale begins at 2^3 and ends at 2^3. No step is skipped."),
         ((8.0, 4.0), (1,), "the scale begins at 2^3 and ends at 2^2. Step 1 is skipped."),
@@ -70,14 +70,14 @@ def records(*scales, skipped=()):
         ((4.0, 8.0, 4.0), (0, 2), "2 steps are skipped, the first is step 0."),
     ],
 )
-def test_a_scale_is_told_in_words(scales, skipped, said):
+def test_a_scale_is_told_in_words(scales, skipped, message):
     path = plots.scaler_path(records(*scales, skipped=skipped), title="A run")
-    assert said in path.alt
+    assert message in path.alt
     errors = [0.25] * len(scales)
     picture = plots.scaled_training(
         {"loop": errors}, records(*scales, skipped=skipped), title="A run", ylabel="error"
     )
-    assert said in picture.alt
+    assert message in picture.alt
     assert picture.alt.startswith("A run. Error over")
     assert picture.data.keys() == {"loop", "exponent of the scale"}
 

@@ -166,8 +166,8 @@ def test_prose_is_plain():
 
 def test_prose_that_is_not_plain_is_told_with_the_question(write):
     text = choices("a", "b").replace("Which?", "Simply choose (a) or $x$.")
-    told = check_bank.words(bank.read(write(text)).items[0])
-    assert told == [
+    output = check_bank.words(bank.read(write(text)).items[0])
+    assert output == [
         "memory.one: 'Simply': leave it out",
         "memory.one: no formulas, write them as code: Simply choose (a) or $x$.",
         "memory.one: choices have no letters here: Simply choose (a) or $x$.",
@@ -185,8 +185,8 @@ def test_the_tool_has_a_help(capsys):
 
 def test_the_tool_knows_the_nearest_topic(capsys):
     assert check_bank.main(["grad_scaller"]) == 2
-    told = capsys.readouterr().err
-    assert told == "no topic is called 'grad_scaller'; did you mean grad_scaler?\n"
+    output = capsys.readouterr().err
+    assert output == "no topic is called 'grad_scaller'; did you mean grad_scaler?\n"
 
 
 def test_the_tool_names_a_proof_that_fails_and_a_sentence_that_is_not_plain(
@@ -195,9 +195,9 @@ def test_the_tool_names_a_proof_that_fails_and_a_sentence_that_is_not_plain(
     folder = write(WRONG_PROOFS["leaves no answer"].replace("Which?", "Obviously?"))
     monkeypatch.setattr(bank, "FOLDER", folder)
     assert check_bank.main(["memory"]) == 1
-    told = capsys.readouterr().out
-    assert "memory.one: 'Obviously': leave it out" in told
-    assert "memory.one: its proof leaves no `answer` behind" in told
+    output = capsys.readouterr().out
+    assert "memory.one: 'Obviously': leave it out" in output
+    assert "memory.one: its proof leaves no `answer` behind" in output
 
 
 # ---- reading and choosing -----------------------------------------------------------------------
@@ -218,7 +218,7 @@ def test_choose_narrows_by_everything_asked_for():
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("asked", "output"),
     [
         ({"kind": "bugs"}, "no kind is called 'bugs'; did you mean bug?"),
         ({"topic": "grad_scaller"}, "no topic is called 'grad_scaller'; did you mean grad_scaler"),
@@ -227,8 +227,8 @@ def test_choose_narrows_by_everything_asked_for():
         ({"lesson": "14"}, "leave the lesson out"),
     ],
 )
-def test_what_is_not_there_is_told_with_the_nearest(asked, told):
-    with pytest.raises(bank.BankError, match=told.replace("?", r"\?")):
+def test_what_is_not_there_is_told_with_the_nearest(asked, output):
+    with pytest.raises(bank.BankError, match=output.replace("?", r"\?")):
         BANK.choose(**asked)
 
 
@@ -338,12 +338,12 @@ MALFORMED = {
 
 @pytest.mark.parametrize("fault", MALFORMED)
 def test_fault_is_told_with_file_and_item(write, fault):
-    text, told = MALFORMED[fault]
+    text, output = MALFORMED[fault]
     with pytest.raises(bank.BankError) as refused:
         bank.read(write(text))
     message = str(refused.value)
     assert message.startswith("memory.toml")
-    assert told in message
+    assert output in message
     assert "\n" not in message.strip() or fault == "no TOML"
 
 

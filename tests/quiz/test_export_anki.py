@@ -202,16 +202,16 @@ def test_ankis_own_importer_updates_the_text_and_keeps_the_schedule(tmp_path: Pa
     files = [str(tmp_path / name) for name in ("c.anki2", "first.apkg", "newer.apkg")]
     run = subprocess.run([python, THROUGH_ANKI, *files], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
-    told = json.loads(run.stdout)
+    output = json.loads(run.stdout)
     count = len(everything.items) + len(everything.open)
-    assert told["first"] == {"new": count, "updated": 0, "duplicate": 0, "conflicting": 0}
-    assert told["newer"] == {"new": 0, "updated": count, "duplicate": 0, "conflicting": 0}
-    assert len(told["changed"]) == 1
-    assert told["answered"]
-    assert told["reviews"] == len(told["answered"])
-    assert all(told["before"][guid][1] == 2 for guid in told["answered"]), "not in review"
-    assert told["after"] == told["before"]
-    assert told["note types"] == ["AMP Lessons question"]
-    assert "<hr id" in told["answer"]
-    shown = {key: told[key] for key in ("first", "newer", "answered", "decks")}
+    assert output["first"] == {"new": count, "updated": 0, "duplicate": 0, "conflicting": 0}
+    assert output["newer"] == {"new": 0, "updated": count, "duplicate": 0, "conflicting": 0}
+    assert len(output["changed"]) == 1
+    assert output["answered"]
+    assert output["reviews"] == len(output["answered"])
+    assert all(output["before"][guid][1] == 2 for guid in output["answered"]), "not in review"
+    assert output["after"] == output["before"]
+    assert output["note types"] == ["AMP Lessons question"]
+    assert "<hr id" in output["answer"]
+    shown = {key: output[key] for key in ("first", "newer", "answered", "decks")}
     print(json.dumps(shown, indent=1))

@@ -131,8 +131,8 @@ def test_the_page_marks_as_python_does(which: str, small: Bank, modules: Page) -
     for item in chosen.items:
         answers = answers_to(item)
         texts = [str(a) if a in (math.inf, -math.inf) else json.dumps(a) for a in answers]
-        told = modules.evaluate(_MARK, [export.question_data(item), texts])
-        for answer, got in zip(answers, told, strict=True):
+        output = modules.evaluate(_MARK, [export.question_data(item), texts])
+        for answer, got in zip(answers, output, strict=True):
             assert got == python_says(item, answer), (item.id, answer)
         tried += len(answers)
     assert tried > 100
@@ -146,8 +146,8 @@ def test_the_page_writes_numbers_as_python_does(modules: Page) -> None:
     values += [0.5, 0.00001, 0.000123456789, 2**-24, 999999.5, 99999.95, 1e-300, 1.7e308, 1 / 3]
     values += [draw.uniform(-1, 1) * 10 ** draw.uniform(-12, 18) for _ in range(500)]
     values += [draw.randint(1, 2**24) / 2 ** draw.randint(1, 10) for _ in range(500)]  # ties
-    told = modules.evaluate("(vs) => vs.map((v) => marking.withUnit(v, 'GB'))", values)
-    assert told == [with_unit(value, "GB") for value in values]
+    output = modules.evaluate("(vs) => vs.map((v) => marking.withUnit(v, 'GB'))", values)
+    assert output == [with_unit(value, "GB") for value in values]
 
 
 # ---- what is remembered --------------------------------------------------------------------------
@@ -158,7 +158,7 @@ DAY = 86_400_000
 
 def answered(item: str, days: float, score: float = 1.0, sure: bool = True) -> dict[str, Any]:
     at = datetime.fromtimestamp((MORNING + days * DAY) / 1000, UTC)
-    return log.Entry(at, item, score, sure, "page", 3.0).to_json()
+    return log.LogEntry(at, item, score, sure, "page", 3.0).to_json()
 
 
 def next_of(
@@ -497,23 +497,23 @@ def test_answers_go_into_the_log_of_the_terminal_and_back(
     assert [(e.item, e.score, e.where) for e in merged.entries] == [
         ("number_formats.largest", 1.0, "page")
     ]
-    log.append(log.Entry(datetime(2026, 1, 5, tzinfo=UTC), "grad_scaler.two_faults", 0.0))
+    log.append(log.LogEntry(datetime(2026, 1, 5, tzinfo=UTC), "grad_scaler.two_faults", 0.0))
     with tab.expect_file_chooser() as chooser:
         go(tab, "Import answers")
     chooser.value.set_files(log.log_file())
-    told = tab.locator(".amp-told")
-    expect(told).to_have_text("1 answer imported from quiz.jsonl, 1 were here before.")
+    output = tab.locator(".amp-told")
+    expect(output).to_have_text("1 answer imported from quiz.jsonl, 1 were here before.")
     assert len(stored(tab)) == 2
     bad = tmp_path / "bad.txt"
     bad.write_text("nothing\n", encoding="utf-8")
     with tab.expect_file_chooser() as chooser:
         go(tab, "Import answers")
     chooser.value.set_files(bad)
-    expect(told).to_contain_text("bad.txt holds no answers")
+    expect(output).to_contain_text("bad.txt holds no answers")
     go(tab, "Forget all")
     assert len(stored(tab)) == 2
     go(tab, "Press again to forget all")
-    expect(told).to_have_text("Forgot 2 answers.")
+    expect(output).to_have_text("Forgot 2 answers.")
     assert stored(tab) == []
 
 

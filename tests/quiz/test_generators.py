@@ -32,9 +32,9 @@ from amp_lessons.quiz.generators import (
     autocast_ops,
     autocast_regions,
     floats,
+    formatting,
     myths_and_clinic,
     simulation,
-    words,
 )
 from amp_lessons.quiz.generators import memory as bytes_asked
 from amp_lessons.quiz.generators.base import Option, choices, mistakes
@@ -298,7 +298,7 @@ def test_ml_dtypes_rounds_to_the_right_choice_too():
         with np.errstate(over="ignore"):
             stored = float(np.float32(float(value)).astype(types[dtype]))
         right = item.choices[min(item.right)]
-        assert right.text == words.number(stored)
+        assert right.text == formatting.number(stored)
         seen += 1
     assert seen > 100
 
@@ -321,7 +321,9 @@ def test_a_reason_that_names_two_neighbours_names_the_right_ones():
             named = re.search(r"The two next to .* are (.*) and (.*)\.$", choice.why)
             if named:
                 below, above = numbers[after - 1].item(), numbers[after].item()
-                assert named.groups() == (words.number(below), words.number(above)), item.id
+                assert named.groups() == (formatting.number(below), formatting.number(above)), (
+                    item.id
+                )
                 assert choice.text not in named.groups()
                 seen += 1
     assert seen > 20
@@ -362,8 +364,8 @@ def lost_by(item: ChoiceItem, dtype: torch.dtype, scale: float = 1.0) -> int:
 
 def told_lost(why: str) -> int:
     """The per cent that a reason says become 0."""
-    told = re.search(r"(\d+)%", why)
-    return int(told[1]) if told else 0
+    message = re.search(r"(\d+)%", why)
+    return int(message[1]) if message else 0
 
 
 def test_the_format_is_the_smallest_that_keeps_all():
@@ -559,12 +561,12 @@ def test_bytes_agree_with_the_memory_lesson(precision, words_):
     count = 64 * 32
     names = {"sgd": "plain SGD", "momentum": "SGD with momentum", "adam": "Adam"}
     for theirs, ours in names.items():
-        told = training.training_memory(
+        message = training.training_memory(
             model, torch.ones(4, 64), precision=precision, optimizer=theirs
         )
         recipes = [r for r in bytes_asked.RECIPES if re.match(words_, r.words)]
         assert recipes
-        assert {r.each(ours) * count for r in recipes} == {told.model_states}
+        assert {r.each(ours) * count for r in recipes} == {message.model_states}
 
 
 def test_state_bytes_are_the_recipe_times_the_parameters():
@@ -646,7 +648,7 @@ def test_numbers_in_the_diagnoses_stand_in_the_log():
                 assert float(text.replace(",", "")) in there, (item.id, choice.why)
 
 
-def real_run(run: simulation.Run, steps: int) -> list[tuple[float, float, float]]:
+def real_run(run: simulation.SimulatedRun, steps: int) -> list[tuple[float, float, float]]:
     """The same training with torch itself: loss, scale and norm of each step."""
     dtype = {"FP16": torch.float16, "BF16": torch.bfloat16}[run.fmt.name]
     layer = nn.Linear(len(run.weights), 1, bias=False)
@@ -691,8 +693,8 @@ def real_run(run: simulation.Run, steps: int) -> list[tuple[float, float, float]
     return found
 
 
-def a_run(**settings) -> simulation.Run:
-    run = simulation.Run(
+def a_run(**settings) -> simulation.SimulatedRun:
+    run = simulation.SimulatedRun(
         inputs=((1.5, -0.5, 0.25), (-1.0, 2.0, 0.5), (0.75, 1.25, -1.5), (0.5, 0.5, 1.75)),
         targets=(1.0, -0.5, 2.0, 0.25),
         weights=(0.5, -1.0, 0.75),
@@ -814,18 +816,23 @@ def test_a_seed_is_a_whole_number(seed):
     ],
 )
 def test_numbers_in_words(value, text):
-    assert words.number(value) == text
+    assert formatting.number(value) == text
 
 
 def test_amounts_and_counts_in_words():
-    assert [words.amount(v) for v in (1234.6, 0.8512, 12.0, 0.0)] == ["1,235", "0.851", "12", "0"]
-    assert words.count(1, "step") == "1 step"
-    assert words.count(2000, "step") == "2,000 steps"
-    assert words.params(1.3e9) == "1.3 billion"
-    assert words.params(60e6) == "60 million"
-    assert words.listed(["a", "b", "c"]) == "a, b and c"
+    assert [formatting.amount(v) for v in (1234.6, 0.8512, 12.0, 0.0)] == [
+        "1,235",
+        "0.851",
+        "12",
+        "0",
+    ]
+    assert formatting.count(1, "step") == "1 step"
+    assert formatting.count(2000, "step") == "2,000 steps"
+    assert formatting.params(1.3e9) == "1.3 billion"
+    assert formatting.params(60e6) == "60 million"
+    assert formatting.listed(["a", "b", "c"]) == "a, b and c"
     with pytest.raises(ValueError, match="not a power of two"):
-        words.power(3.0)
+        formatting.power(3.0)
 
 
 def test_choices_need_two_wrong_ones():

@@ -15,7 +15,7 @@ import pytest
 from amp_lessons.core.files import write_atomically
 from amp_lessons.core.progress import ProgressError
 from amp_lessons.quiz import log
-from amp_lessons.quiz.log import Entry
+from amp_lessons.quiz.log import LogEntry
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -26,8 +26,8 @@ def home(tmp_path, monkeypatch) -> Path:
     return tmp_path / "home"
 
 
-def entry(minute: int = 0, item: str = "memory.it", score: float = 1.0, **more) -> Entry:
-    return Entry(START + timedelta(minutes=minute), item, score, **more)
+def entry(minute: int = 0, item: str = "memory.it", score: float = 1.0, **more) -> LogEntry:
+    return LogEntry(START + timedelta(minutes=minute), item, score, **more)
 
 
 def line(**changes: object) -> str:
@@ -39,7 +39,7 @@ def set_aside(home: Path) -> list[Path]:
 
 
 def test_without_a_file_it_is_empty(home):
-    assert log.read() == log.Log()
+    assert log.read() == log.AnswerLog()
     assert not home.exists(), "reading makes no folder"
 
 
@@ -72,7 +72,7 @@ def test_half_a_line_costs_that_line_alone(home, cut):
     assert str(aside) in warning
     assert warning.startswith("1 line of ")
     assert aside.read_text().startswith(whole)
-    assert log.read() == log.Log([entry(0), entry(1)]), "it is set aside once"
+    assert log.read() == log.AnswerLog([entry(0), entry(1)]), "it is set aside once"
 
 
 def test_a_whole_line_without_its_end_is_not_lost():
@@ -80,7 +80,7 @@ def test_a_whole_line_without_its_end_is_not_lost():
     path = log.log_file()
     path.write_text(path.read_text().rstrip("\n"))
     log.append(entry(1))
-    assert log.read() == log.Log([entry(0), entry(1)])
+    assert log.read() == log.AnswerLog([entry(0), entry(1)])
 
 
 JUNK = [
@@ -140,7 +140,7 @@ def test_lines_with_windows_ends_a_mark_and_gaps(home):
     home.mkdir()
     text = f"\ufeff{line()}\r\n\r\n  \n{line(item='b.c')}\r\n"
     log.log_file().write_bytes(text.encode())
-    assert log.read() == log.Log(sorted([entry(), entry(item="b.c")]))
+    assert log.read() == log.AnswerLog(sorted([entry(), entry(item="b.c")]))
 
 
 def test_a_newer_version_is_named_and_kept(home):
@@ -223,7 +223,7 @@ from datetime import UTC, datetime, timedelta
 from amp_lessons.quiz import log
 for n in range(40):
     at = datetime(2026, 3, 1, tzinfo=UTC) + timedelta(seconds=n)
-    log.append(log.Entry(at, f"memory.from_{sys.argv[1]}_{n}", 1.0))
+    log.append(log.LogEntry(at, f"memory.from_{sys.argv[1]}_{n}", 1.0))
     log.read()
 """
 
@@ -249,7 +249,7 @@ def test_a_folder_that_cannot_be_made(tmp_path, monkeypatch):
     monkeypatch.setenv("AMP_LESSONS_HOME", str(tmp_path / "file" / "home"))
     with pytest.raises(ProgressError, match="cannot be written"):
         log.append(entry())
-    assert log.read() == log.Log()
+    assert log.read() == log.AnswerLog()
 
 
 def test_a_log_that_is_a_folder(home):

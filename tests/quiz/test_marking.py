@@ -27,8 +27,8 @@ def each_choice_gets_its_own_words(item):
     for place, choice in enumerate(item.choices):
         marked = mark(item, [place])
         assert marked.right == (item.right == {place})
-        told = [remark for remark in marked.remarks if remark.text == choice.why]
-        assert [remark.role for remark in told] == ["right" if choice.right else "wrong"]
+        output = [remark for remark in marked.remarks if remark.text == choice.why]
+        assert [remark.role for remark in output] == ["right" if choice.right else "wrong"]
         if not choice.right:
             missed = [remark.answer for remark in marked.remarks if remark.role == "missed"]
             assert missed == [item.choices[each].text for each in sorted(item.right)]
@@ -108,8 +108,8 @@ def test_no_order_is_refused(answer):
 
 def test_a_wrong_number_without_a_name_is_told_how_far_off_it_is():
     item = next(item for item in NUMBERS if item.id == "grad_scaler.skips_to_below_one")
-    for factor, told in ((100, "100 times too large"), (-1, "The sign is wrong")):
-        assert told in mark(item, item.answer * factor).remarks[0].text
+    for factor, output in ((100, "100 times too large"), (-1, "The sign is wrong")):
+        assert output in mark(item, item.answer * factor).remarks[0].text
     assert "8.5 times too small" in mark(item, 2).remarks[0].text
 
 

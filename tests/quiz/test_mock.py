@@ -14,8 +14,8 @@ from amp_lessons.core import catalogue
 from amp_lessons.quiz import bank, mock
 from amp_lessons.quiz.bank import Bank, BankError
 from amp_lessons.quiz.items import OpenQuestion
-from amp_lessons.quiz.log import Entry
-from amp_lessons.quiz.mock import Coding, Result, YourQuestion
+from amp_lessons.quiz.log import LogEntry
+from amp_lessons.quiz.mock import Coding, StepScore, YourQuestion
 
 BANK = small_bank()
 GENERATORS = fake_generators().GENERATORS
@@ -108,8 +108,8 @@ def test_points_follow_the_role():
     assert [s.asks.kind for s in opens] == ["design", "design"]
 
 
-def answers(topic: str, score: float, count: int = 20) -> list[Entry]:
-    return [Entry(AT + timedelta(minutes=n), f"{topic}.x{n}", score) for n in range(count)]
+def answers(topic: str, score: float, count: int = 20) -> list[LogEntry]:
+    return [LogEntry(AT + timedelta(minutes=n), f"{topic}.x{n}", score) for n in range(count)]
 
 
 def test_weak_topics_come_more_often():
@@ -125,8 +125,8 @@ def test_weak_topics_come_more_often():
 
 
 def test_what_was_known_comes_less_often():
-    known = [Entry(AT, item.id, 1.0) for item in BANK.items if item.id.endswith("number_it")]
-    fresh = [Entry(AT, f"{e.item.partition('.')[0]}.other", 1.0) for e in known]
+    known = [LogEntry(AT, item.id, 1.0) for item in BANK.items if item.id.endswith("number_it")]
+    fresh = [LogEntry(AT, f"{e.item.partition('.')[0]}.other", 1.0) for e in known]
     asked = [
         sum(s.id.endswith("number_it") for seed in range(40) for s in compose(seed, log).steps)
         for log in (known, fresh)
@@ -183,8 +183,8 @@ def test_another_role_is_refused():
 # ---- the report ---------------------------------------------------------------------------------
 
 
-def results(composed: mock.Mock, score: float) -> dict[str, Result]:
-    return {step.id: Result(score) for step in composed.steps}
+def results(composed: mock.Mock, score: float) -> dict[str, StepScore]:
+    return {step.id: StepScore(score) for step in composed.steps}
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_what_to_read_next():
 def test_a_mock_that_ran_out_of_time_counts_the_rest_as_missed():
     composed = compose()
     first = composed.steps[:5]
-    found = mock.report(composed, {step.id: Result(1.0) for step in first})
+    found = mock.report(composed, {step.id: StepScore(1.0) for step in first})
     assert (found.points, found.of) == (pytest.approx(10), pytest.approx(100))
     assert found.unasked == len(composed.steps) - 5
     assert found.band == "not yet"
@@ -258,7 +258,7 @@ def test_a_mock_that_ran_out_of_time_counts_the_rest_as_missed():
 
 def test_a_mock_that_was_broken_off_counts_only_what_was_answered():
     composed = compose()
-    done = {step.id: Result(1.0) for step in composed.steps[:5]}
+    done = {step.id: StepScore(1.0) for step in composed.steps[:5]}
     found = mock.report(composed, done, finished=False)
     assert (found.points, found.of) == (pytest.approx(10), pytest.approx(10))
     assert found.band == ""

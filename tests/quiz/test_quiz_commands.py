@@ -20,7 +20,7 @@ from interview_room import fake_generators, small_bank
 import amp_lessons.quiz
 from amp_lessons.app import cli
 from amp_lessons.quiz import bank, commands, log
-from amp_lessons.quiz.log import Entry
+from amp_lessons.quiz.log import LogEntry
 
 ROOM = Path(__file__).with_name("interview_room.py")
 BANK = small_bank()
@@ -105,9 +105,9 @@ def plain(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text).replace("\r", "")
 
 
-def entry(item: str, score: float = 1.0, days: float = 0.0, **more) -> Entry:
+def entry(item: str, score: float = 1.0, days: float = 0.0, **more) -> LogEntry:
     at = datetime.now(UTC) - timedelta(days=days)
-    return Entry(at.replace(microsecond=0), item, score, **more)
+    return LogEntry(at.replace(microsecond=0), item, score, **more)
 
 
 # ---- what is counted and listed -----------------------------------------------------------------
@@ -234,7 +234,7 @@ def test_a_topic_by_its_name(run):
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "said"),
+    ("words", "status", "message"),
     [
         ("quiz --lesson 66", 1, "no lesson is called '66'; there are 00 to "),
         ("quiz --lesson grad_scalar", 1, "did you mean grad_scaler?"),
@@ -259,9 +259,9 @@ def test_a_topic_by_its_name(run):
         ("mock --role boss", 1, "ml, systems, research, performance"),
     ],
 )
-def test_bad_input_is_one_line(run, words, status, said):
+def test_bad_input_is_one_line(run, words, status, message):
     done = run(words)
-    assert said in done.line
+    assert message in done.line
     assert done.status == status
     assert done.out == ""
 

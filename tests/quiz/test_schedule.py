@@ -12,7 +12,7 @@ from interview_room import fake_generators, small_bank
 
 from amp_lessons.quiz import schedule
 from amp_lessons.quiz.bank import topics_there
-from amp_lessons.quiz.log import Entry
+from amp_lessons.quiz.log import LogEntry
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 BANK = small_bank()
@@ -30,11 +30,11 @@ def utc(monkeypatch):
     time.tzset()
 
 
-def entry(item: str = ITEM, score: float = 1.0, days: float = 0.0, **more) -> Entry:
-    return Entry(NOON + timedelta(days=days), item, score, **{"where": "drill"} | more)
+def entry(item: str = ITEM, score: float = 1.0, days: float = 0.0, **more) -> LogEntry:
+    return LogEntry(NOON + timedelta(days=days), item, score, **{"where": "drill"} | more)
 
 
-def due(*entries: Entry, days: float = 0.0, **more) -> schedule.Due:
+def due(*entries: LogEntry, days: float = 0.0, **more) -> schedule.Due:
     return schedule.due(entries, BANK, GENERATORS, now=NOON + timedelta(days=days), **more)
 
 
@@ -178,7 +178,7 @@ def test_easier_ones_come_first():
 def test_days_end_at_the_machines_own_midnight(monkeypatch):
     monkeypatch.setenv("TZ", "Etc/GMT-10")  # which is ten hours ahead
     time.tzset()
-    late = Entry(datetime(2026, 3, 4, 13, 30, tzinfo=UTC), ITEM, 0.0, where="drill")
+    late = LogEntry(datetime(2026, 3, 4, 13, 30, tzinfo=UTC), ITEM, 0.0, where="drill")
     at = datetime(2026, 3, 4, 14, 30, tzinfo=UTC)  # after midnight there: a new day
     found = schedule.due([late], BANK, GENERATORS, now=at)
     assert found.now == (ITEM,)
@@ -234,7 +234,7 @@ def test_fsrs_and_torch_are_loaded_only_when_needed():
     code = (
         "import sys\nfrom amp_lessons.quiz import schedule, log\n"
         "assert 'fsrs' not in sys.modules\n"
-        "schedule.weakness([]); schedule.replay([log.Entry(log.now(), 'a.b', 1.0)])\n"
+        "schedule.weakness([]); schedule.replay([log.LogEntry(log.now(), 'a.b', 1.0)])\n"
         "assert 'fsrs' in sys.modules and 'torch' not in sys.modules"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

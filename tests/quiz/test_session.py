@@ -25,7 +25,7 @@ from amp_lessons.quiz.items import Plot
 from amp_lessons.quiz.keys import ENTER, Edit, Quit, append
 from amp_lessons.quiz.marking import NAMES, mark, shuffled
 from amp_lessons.quiz.screen import Screen, without_math
-from amp_lessons.quiz.session import Deck, Session
+from amp_lessons.quiz.session import CardSource, Session
 
 BANK = small_bank()
 
@@ -85,7 +85,7 @@ def kept() -> list[tuple[str, float, bool, str]]:
     """What the log holds, in the order of its lines: two answers may share a millisecond."""
     path = log.log_file()
     lines = path.read_text().splitlines() if path.exists() else []
-    entries = [log.Entry.from_json(json.loads(line)) for line in lines]
+    entries = [log.LogEntry.from_json(json.loads(line)) for line in lines]
     return [(e.item, e.score, e.sure, e.where) for e in entries]
 
 
@@ -329,7 +329,7 @@ def test_what_was_never_asked_comes_first():
     asked = FOUR[1:]
     for number, item in enumerate(asked):
         at = log.now().replace(microsecond=number)
-        log.append(log.Entry(at, item.id, 1.0))
+        log.append(log.LogEntry(at, item.id, 1.0))
     found = session.choose(FOUR, 2, None, log.read().entries)
     assert found[0] == FOUR[0]
     assert len(found) == 2
@@ -342,7 +342,7 @@ def test_what_was_never_asked_comes_first():
 
 def test_a_drill_asks_again_what_was_missed():
     generators = fake_generators()
-    deck = Deck(BANK, generators.GENERATORS, generators.Fresh(10))
+    deck = CardSource(BANK, generators.GENERATORS, generators.Fresh(10))
     held = asking("2", "", "1", "", "1", ENTER, "", "2", "", "7 GB", "", where="drill")
     in_turn = session.run_drill(
         held, deck, ["memory.single_it", "number_formats.gen_round"], ["memory.gen_bytes_2"]

@@ -118,11 +118,11 @@ def test_what_is_typed_is_read(text, unit, value, read_as):
     assert read_number(text, unit) == (float(value), read_as)
 
 
-@pytest.mark.parametrize(("text", "unit", "told"), rows(REFUSED))
-def test_what_is_no_number_here_is_told_with_examples(text, unit, told):
+@pytest.mark.parametrize(("text", "unit", "output"), rows(REFUSED))
+def test_what_is_no_number_here_is_told_with_examples(text, unit, output):
     with pytest.raises(AnswerError) as caught:
         read_number(text, unit)
-    assert told in str(caught.value)
+    assert output in str(caught.value)
     assert forms(unit) in str(caught.value)
 
 
@@ -196,13 +196,13 @@ def test_the_page_reads_numbers_as_python_does(reader: Page) -> None:
     cases += [row[:2] for row in rows(READ) + rows(REFUSED)]
     read = refused = 0
     for (text, unit), got in zip(cases, reader.evaluate(READ_ALL, cases), strict=True):
-        said = python_reads(text, unit)
-        if isinstance(said, str):
-            assert got == {"error": said}, (text, unit)
+        message = python_reads(text, unit)
+        if isinstance(message, str):
+            assert got == {"error": message}, (text, unit)
             refused += 1
         else:
-            assert float(got["value"]) == pytest.approx(said.value, rel=2.3e-16, abs=0), text
-            assert got["readAs"] == said.read_as, (text, unit)
+            assert float(got["value"]) == pytest.approx(message.value, rel=2.3e-16, abs=0), text
+            assert got["readAs"] == message.read_as, (text, unit)
             read += 1
     assert min(read, refused) > 500
 
@@ -212,5 +212,5 @@ def test_powers_of_whole_numbers_come_out_to_the_last_bit(reader: Page) -> None:
     """An exact answer of 1e-8 must accept 10^-8."""
     texts = [f"2^{size}" for size in range(-1080, 1024)]
     texts += [f"10^{size}" for size in range(-22, 23)]  # beyond, Python itself is off by a bit
-    told = reader.evaluate("(ts) => ts.map((text) => readTyped(text).value)", texts)
-    assert list(map(float, told)) == [read_number(text).value for text in texts]
+    output = reader.evaluate("(ts) => ts.map((text) => readTyped(text).value)", texts)
+    assert list(map(float, output)) == [read_number(text).value for text in texts]

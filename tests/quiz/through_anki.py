@@ -48,21 +48,21 @@ def study(collection):
 
 def main(place, first, newer):
     collection = Collection(place)
-    told = {"first": bring_in(collection, first)}
-    told["answered"] = study(collection)
-    told["before"], old = state(collection), texts(collection)
-    told["newer"] = bring_in(collection, newer)
-    told["after"], new = state(collection), texts(collection)
-    told["changed"] = sorted(guid for guid in new if new[guid] != old.get(guid))
-    told["decks"] = sorted(deck.name for deck in collection.decks.all_names_and_ids())
-    told["note types"] = sorted(
+    output = {"first": bring_in(collection, first)}
+    output["answered"] = study(collection)
+    output["before"], old = state(collection), texts(collection)
+    output["newer"] = bring_in(collection, newer)
+    output["after"], new = state(collection), texts(collection)
+    output["changed"] = sorted(guid for guid in new if new[guid] != old.get(guid))
+    output["decks"] = sorted(deck.name for deck in collection.decks.all_names_and_ids())
+    output["note types"] = sorted(
         each.name for each in collection.models.all_names_and_ids() if "AMP" in each.name
     )
-    told["reviews"] = collection.db.scalar("select count() from revlog")
-    card = collection.get_card(told["after"][told["answered"][0]][0])
-    told["question"], told["answer"] = card.question(), card.answer()
+    output["reviews"] = collection.db.scalar("select count() from revlog")
+    card = collection.get_card(output["after"][output["answered"][0]][0])
+    output["question"], output["answer"] = card.question(), card.answer()
     collection.close()
-    print(json.dumps(told))
+    print(json.dumps(output))
 
 
 main(*sys.argv[1:])

@@ -53,19 +53,19 @@ def compare(model: Model) -> Outcome:
     module.train(model.train)
     with torch.set_grad_enabled(model.grad):
         on_fakes = _told(model, module, args, kwargs, "fake")
-        told = on_fakes
+        output = on_fakes
         if isinstance(on_fakes, TraceError) or _leaves_sizes_open(on_fakes):
-            told = _told(model, module, args, kwargs, "auto")
+            output = _told(model, module, args, kwargs, "auto")
         try:
             real: Run | Exception = recorder.run(module, args, kwargs, model.dtype)
         except Exception as error:
             real = error
-    values = "" if isinstance(told, TraceError) else told.values
+    values = "" if isinstance(output, TraceError) else output.values
     counts = (
         () if isinstance(real, Exception)
         else (len(real.ops), real.casts, real.casts_backward, real.saved)
     )  # fmt: skip
-    return Outcome(*_judged(told, real), values, *_judged(on_fakes, real), *counts)
+    return Outcome(*_judged(output, real), values, *_judged(on_fakes, real), *counts)
 
 
 def _told(
@@ -80,56 +80,56 @@ def _told(
         return error
 
 
-def _leaves_sizes_open(told: Explanation) -> bool:
+def _leaves_sizes_open(output: Explanation) -> bool:
     """Whether the trace says that it didn't know some sizes, as ``values="auto"`` would."""
-    return any("sizes that depend on values" in note for note in told.notes)
+    return any("sizes that depend on values" in note for note in output.notes)
 
 
-def _judged(told: Explanation | TraceError, real: Run | Exception) -> tuple[str, str]:
+def _judged(output: Explanation | TraceError, real: Run | Exception) -> tuple[str, str]:
     """The verdict on one trace, and why."""
     if isinstance(real, Exception):
         first = str(real).partition("\n")[0]
         words = f"real: {type(real).__name__}: {first}"
-        if not isinstance(told, TraceError) and _raises(told):
+        if not isinstance(output, TraceError) and _raises(output):
             return "agree", f"raises, as a hazard says; {words}"
-        if isinstance(told, TraceError):
-            return "both refuse", f"told: {told}; {words}"
+        if isinstance(output, TraceError):
+            return "both refuse", f"told: {output}; {words}"
         where = traceback.extract_tb(real.__traceback__)[-1]
         return "told only", f"{words} ({Path(where.filename).name}:{where.lineno})"
-    if isinstance(told, TraceError):
-        return "refused", str(told)
-    found = differences(told, real)
+    if isinstance(output, TraceError):
+        return "refused", str(output)
+    found = differences(output, real)
     return ("differ" if found else "agree"), "; ".join(found)
 
 
-def differences(told: Explanation, real: Run) -> list[str]:
+def differences(output: Explanation, real: Run) -> list[str]:
     """What the trace tells otherwise than the real run, in words."""
-    found = _ops_that_differ(told_ops(told), real.ops)
-    found += [f"told to raise, and runs: {message}" for message in _raises(told)]
-    totals = told.totals
-    for name, said, happened in (
-        ("casts forward", told_casts(told), real.casts),
+    found = _ops_that_differ(told_ops(output), real.ops)
+    found += [f"told to raise, and runs: {message}" for message in _raises(output)]
+    totals = output.totals
+    for name, reported, happened in (
+        ("casts forward", told_casts(output), real.casts),
         ("casts backward", totals.casts_backward, real.casts_backward),
         ("saved bytes", totals.saved_amp, real.saved),
     ):
-        if said != happened:
-            found.append(f"{name}: told {said:,}, real {happened:,}")
+        if reported != happened:
+            found.append(f"{name}: told {reported:,}, real {happened:,}")
     return found
 
 
-def told_ops(told: Explanation) -> list[Op]:
+def told_ops(output: Explanation) -> list[Op]:
     """The rows of a report as the recorder would list them."""
     return [
         Op(row.op, tuple(i.used_as for i in row.inputs), row.dtype_out)
-        for row in told.rows
+        for row in output.rows
         if not _is_cast(row)
     ]
 
 
-def told_casts(told: Explanation) -> int:
+def told_casts(output: Explanation) -> int:
     """The casts of a report: autocast's that ran, and the model's own conversions."""
-    by_autocast = [cast for row in told.rows for cast in row.casts if cast.how != "from cache"]
-    return len(by_autocast) + sum(map(_is_cast, told.rows))
+    by_autocast = [cast for row in output.rows for cast in row.casts if cast.how != "from cache"]
+    return len(by_autocast) + sum(map(_is_cast, output.rows))
 
 
 def _is_cast(row: Any) -> bool:
@@ -139,24 +139,24 @@ def _is_cast(row: Any) -> bool:
     return floats and row.inputs[0].used_as != row.dtype_out
 
 
-def _raises(told: Explanation) -> list[str]:
+def _raises(output: Explanation) -> list[str]:
     """What a report says would raise in the forward or backward pass.
 
     A hazard without an op is about the optimizer's step, which the recorder doesn't take.
     """
-    return [f"{h.op}: {h.message}" for h in told.hazards if h.severity == "raises" and h.op]
+    return [f"{h.op}: {h.message}" for h in output.hazards if h.severity == "raises" and h.op]
 
 
-def _ops_that_differ(told: Sequence[Op], real: Sequence[Op]) -> list[str]:
+def _ops_that_differ(output: Sequence[Op], real: Sequence[Op]) -> list[str]:
     """The first place where the lists part, and how much there is of it; [] if they are equal."""
-    if list(told) == list(real):
+    if list(output) == list(real):
         return []
     parts: list[str] = []
-    matcher = difflib.SequenceMatcher(None, told, real, autojunk=False)
+    matcher = difflib.SequenceMatcher(None, output, real, autojunk=False)
     counted: Counter[str] = Counter()
     for kind, i, j, k, m in matcher.get_opcodes():
         if kind != "equal":
-            counted[f"told [{_few(told[i:j])}], real [{_few(real[k:m])}]"] += 1
+            counted[f"told [{_few(output[i:j])}], real [{_few(real[k:m])}]"] += 1
     for text, times in counted.most_common(3):
         parts.append(f"{text}, {times} times" if times > 1 else text)
     more = f" and {len(counted) - 3} other places" if len(counted) > 3 else ""

@@ -20,7 +20,7 @@ from rebuild import asked
 from amp_lessons.app.home import DRAWN
 from amp_lessons.core.catalogue import HOME, LESSONS, exercise_info, paths_with
 from amp_lessons.exercises import checks
-from amp_lessons.exercises.checks.authoring.cells import BEGIN, END
+from amp_lessons.exercises.checks.authoring.exercise_parser import BEGIN, END
 from amp_lessons.quiz import bank
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -171,11 +171,11 @@ def test_cell_ids_depend_on_the_text_and_not_on_the_place():
 
 
 def solution_lines() -> dict[str, set[str]]:
-    """For each sheet, the lines of its solutions that no learner's half has."""
+    """For each sheet, the lines of its solutions that no public part has."""
     found = {}
     for lesson in LESSONS:
         exercises = [checks.find(info.name) for info in lesson.exercises]
-        given = "".join(cell.text for each in exercises for cell in each.learners.cells)
+        given = "".join(cell.text for each in exercises for cell in each.public.cells)
         lines = {line.strip() for each in exercises for line in each.solved().splitlines()}
         if exercises:
             found[lesson.id] = {x for x in lines if len(x) > 8 and x not in given}

@@ -101,14 +101,14 @@ def test_a_revision_and_files_can_be_named(repository, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("asked", "message"),
     [
         ({"since": "HEAD~99"}, "git knows no revision 'HEAD~99': take one such as HEAD~3"),
         ({"files": ["no.py"]}, "has no file no.py"),
     ],
 )
-def test_what_git_cannot_find_is_one_line(repository, asked, told):
-    with pytest.raises(ChangesError, match=told):
+def test_what_git_cannot_find_is_one_line(repository, asked, message):
+    with pytest.raises(ChangesError, match=message):
         changes(repository.root, **asked)
 
 
@@ -242,7 +242,7 @@ def test_an_exercise_has_its_checker_and_a_stage_that_of_its_topic():
     found = plan(["amp_lessons/exercises/grad_scaler/stop_sinking.py"], CODE)
     assert found.tools == {"check_exercises.py": ["stop_sinking"]}
     assert found.own["tests/exercises/test_exercises.py"] == {"grad_scaler"}
-    of_topic = plan(["amp_lessons/exercises/grad_scaler/stage.py"], CODE)
+    of_topic = plan(["amp_lessons/exercises/grad_scaler/harness.py"], CODE)
     names = [info.name for info in lesson_called("grad_scaler").exercises]
     assert of_topic.tools == {"check_exercises.py": names}
     assert lesson_called("grad_scaler").solutions in of_topic.notebooks
@@ -353,23 +353,23 @@ def pytest_with(folder: Path, **orders: object) -> str:
 
 
 def test_of_parametrized_tests_those_of_the_change_are_run(tmp_path):
-    told = pytest_with(tmp_path, only={"test_own.py": ["speed"]})
-    assert "test_own.py::test_by_topic[speed] PASSED" in told
-    assert "test_own.py::test_by_topic[memory]" not in told
-    assert told.count("test_own.py::test_by_kind[") == 2
-    assert "test_own.py::test_whole PASSED" in told
-    assert "test_other.py::test_by_topic[memory] PASSED" in told
-    assert "9 passed, 1 deselected" in told
+    message = pytest_with(tmp_path, only={"test_own.py": ["speed"]})
+    assert "test_own.py::test_by_topic[speed] PASSED" in message
+    assert "test_own.py::test_by_topic[memory]" not in message
+    assert message.count("test_own.py::test_by_kind[") == 2
+    assert "test_own.py::test_whole PASSED" in message
+    assert "test_other.py::test_by_topic[memory] PASSED" in message
+    assert "9 passed, 1 deselected" in message
 
 
 def test_a_word_that_no_test_knows_narrows_nothing(tmp_path):
-    told = pytest_with(tmp_path, only={"test_own.py": ["speed", "base"]})
-    assert "10 passed" in told
+    message = pytest_with(tmp_path, only={"test_own.py": ["speed", "base"]})
+    assert "10 passed" in message
 
 
 def test_when_the_time_is_over_only_the_tests_of_importers_end(tmp_path):
-    told = pytest_with(tmp_path, others=["test_other.py"])
-    assert "5 passed, 5 skipped" in told
+    message = pytest_with(tmp_path, others=["test_other.py"])
+    assert "5 passed, 5 skipped" in message
     assert set((tmp_path / "left").read_text().split()) == {"test_other.py"}
     assert "10 passed" in pytest_with(tmp_path, others=["test_other.py"], until=1e12)
 
@@ -380,9 +380,9 @@ def test_when_the_time_is_over_only_the_tests_of_importers_end(tmp_path):
 def test_with_nothing_changed_it_says_what_it_would_do(repository, monkeypatch, capsys):
     monkeypatch.setattr(check, "ROOT", repository.root)
     assert check.main([]) == 0
-    told = capsys.readouterr().out
-    assert told.startswith("Nothing has changed since main (")
-    assert "make check SINCE=HEAD~3" in told
+    message = capsys.readouterr().out
+    assert message.startswith("Nothing has changed since main (")
+    assert "make check SINCE=HEAD~3" in message
 
 
 def test_an_unknown_revision_is_one_line(repository, monkeypatch, capsys):
@@ -398,14 +398,14 @@ def test_a_step_that_fails_shows_what_it_said_and_is_listed_with_its_cure(tmp_pa
     checked = check.Check(steps, Changes("main", "", ()))
     checked.left.append("what only imports it: python -m pytest tests/test_x.py")
     assert checked.sum_up(concerned.Plan(says=["Read it again."])) == 1
-    told = capsys.readouterr().out
-    assert "ok    first" in told
-    assert "FAIL  second" in told
-    assert "\n      a.py:3: oh\n" in told
-    assert "Written, for you to look at and to commit:\n  README.md\n" in told
-    assert "To read again:\n  Read it again.\n" in told
-    assert "Not run here, but by `make test-all`:\n  what only imports it" in told
-    assert "Still to do:\n  second: make format\n" in told
+    message = capsys.readouterr().out
+    assert "ok    first" in message
+    assert "FAIL  second" in message
+    assert "\n      a.py:3: oh\n" in message
+    assert "Written, for you to look at and to commit:\n  README.md\n" in message
+    assert "To read again:\n  Read it again.\n" in message
+    assert "Not run here, but by `make test-all`:\n  what only imports it" in message
+    assert "Still to do:\n  second: make format\n" in message
 
 
 SAID = """
@@ -425,7 +425,7 @@ def test_each_failed_test_is_named_with_what_it_said():
         "tests/amp/test_a.py::test_c": "ValueError: oh",
         "notebooks/04_scaler.ipynb::Cell 3": "",
     }
-    *lines, notebook, again = check.cure_of(found).split("\n    ")
+    *lines, notebook, again = check.fix_of(found).split("\n    ")
     assert lines[1] == "tests/amp/test_a.py::test_b[one two]: say it in 20 lines"
     assert notebook.endswith(f"{check.python()} tools/build_notebooks.py 04_scaler.ipynb")
     assert again == (
@@ -435,7 +435,7 @@ def test_each_failed_test_is_named_with_what_it_said():
 
 
 def test_many_failed_tests_are_counted():
-    lines = check.cure_of({f"tests/test_{i}.py::test": "" for i in range(20)}).split("\n    ")
+    lines = check.fix_of({f"tests/test_{i}.py::test": "" for i in range(20)}).split("\n    ")
     assert "and 12 more" in lines
     assert lines[-1].count("::") == check.FAILED
 
@@ -489,8 +489,8 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path):
         pid, folder, _ = marker.read_text().split()
         assert Path(folder).is_dir()
         run.send_signal(signal.SIGINT)
-        told, _ = run.communicate()
+        message, _ = run.communicate()
     assert run.returncode == 130
-    assert told.endswith("Stopped.\n")
+    assert message.endswith("Stopped.\n")
     assert not psutil.pid_exists(int(pid))
     assert not Path(folder).exists()

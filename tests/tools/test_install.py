@@ -189,9 +189,9 @@ def test_pip_takes_over_once_if_uv_fails(project, manner, why):
         (project / ".venv" / "bin" / "uv").write_text("not a program")
     done = run(project)
     assert (done.returncode, done.stderr) == (0, "")
-    (told,) = (line for line in done.stdout.splitlines() if "uv failed" in line)
-    assert told.startswith("uv failed, so pip takes over: ")
-    assert why in told
+    (message,) = (line for line in done.stdout.splitlines() if "uv failed" in line)
+    assert message.startswith("uv failed, so pip takes over: ")
+    assert why in message
     (called,) = calls(project, "called")
     assert called.startswith("--disable-pip-version-check --no-input install ")
     assert called.endswith("--constraint constraints.txt --editable .")
@@ -232,8 +232,8 @@ def test_uv_is_told_what_pip_is_told(project):
         "install.proxy='proxy.example:3128'\n"
     )
     assert run(project, UV_DEFAULT_INDEX="https://mine.example").returncode == 0
-    told = json.loads((project / "uv-environment").read_text())
-    assert {name: told.get(name) for name in uv_or_pip.UV_NAMES.values()} == {
+    message = json.loads((project / "uv-environment").read_text())
+    assert {name: message.get(name) for name in uv_or_pip.UV_NAMES.values()} == {
         "UV_DEFAULT_INDEX": "https://mine.example",  # set by a person, for uv
         "UV_INDEX": "https://one.example/simple file:///two",
         "UV_FIND_LINKS": "wheels,https://wheels.example/",
@@ -307,13 +307,13 @@ def test_a_machine_with_a_gpu_is_told_of_the_other_build(project):
     for folder in ("with", "without"):
         (project / folder).mkdir()
     (project / "with" / "nvidia-smi").touch(0o755)
-    told = "press Ctrl+C and run: make lab PYTORCH=cuda"
-    assert told in run(project, PATH=str(project / "with")).stdout
+    message = "press Ctrl+C and run: make lab PYTORCH=cuda"
+    assert message in run(project, PATH=str(project / "with")).stdout
     (project / ".venv" / ".lab").unlink()
-    assert told not in run(project, PATH=str(project / "with"), PYTORCH="cpu").stdout
+    assert message not in run(project, PATH=str(project / "with"), PYTORCH="cpu").stdout
     if not Path("/proc/driver/nvidia").exists():
         (project / ".venv" / ".lab").unlink()
-        assert told not in run(project, PATH=str(project / "without")).stdout
+        assert message not in run(project, PATH=str(project / "without")).stdout
 
 
 def test_another_word_is_refused(project):

@@ -58,9 +58,9 @@ def test_a_readme_without_the_comments_is_one_line(tmp_path, monkeypatch, capsys
     (tmp_path / "README.md").write_text("# AMP Lessons\n")
     monkeypatch.setattr(readme, "ROOT", tmp_path)
     assert readme.main([]) == 1
-    told = capsys.readouterr().err
-    assert told.startswith("README.md needs the lines <!-- paths: ")
-    assert told.count("\n") == 1
+    output = capsys.readouterr().err
+    assert output.startswith("README.md needs the lines <!-- paths: ")
+    assert output.count("\n") == 1
 
 
 def test_it_begins_with_the_gain_the_picture_the_commands_and_the_paths():

@@ -2,17 +2,17 @@
 
 The rules are those of PyTorch 2.13.0's or 2.15.0's C++, restated on shapes, dtypes and flags: no
 tensor, no torch and no GPU is needed. How a kernel is then run on fake tensors is left to
-`fakes.attention`.
+`fake_tensors.attention`.
 """
 
 from amp_lessons.amp.attention.calls import (
     KERNELS,
     LABELS,
     RULES_OF,
+    AttentionCall,
     AttentionError,
-    Call,
-    Choice,
-    Refusal,
+    KernelChoice,
+    KernelRefusal,
     Settings,
 )
 from amp_lessons.amp.attention.choosing import choose, order
@@ -25,10 +25,10 @@ __all__ = [
     "KERNELS",
     "LABELS",
     "RULES_OF",
+    "AttentionCall",
     "AttentionError",
-    "Call",
-    "Choice",
-    "Refusal",
+    "KernelChoice",
+    "KernelRefusal",
     "Settings",
     "capability",
     "choose",

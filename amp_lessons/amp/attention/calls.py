@@ -29,7 +29,7 @@ class AttentionError(AmpLessonsError, ValueError):
 
 
 @dataclass(frozen=True)
-class Call:
+class AttentionCall:
     """One call of ``scaled_dot_product_attention``, after autocast's casts.
 
     Attributes:
@@ -103,20 +103,20 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Case:
+class CallOnGpu:
     """A call on a GPU under some settings: what a rule is asked about.
 
     Attributes:
         sm: the GPU's compute capability, such as (9, 0).
     """
 
-    call: Call
+    call: AttentionCall
     sm: tuple[int, int]
     settings: Settings
 
 
 @dataclass(frozen=True)
-class Refusal:
+class KernelRefusal:
     """Why a kernel does not take a call.
 
     Attributes:
@@ -129,7 +129,7 @@ class Refusal:
 
 
 @dataclass(frozen=True)
-class Choice:
+class KernelChoice:
     """The kernel that CUDA takes, and why.
 
     Attributes:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from amp_lessons.amp.attention import rules
-from amp_lessons.amp.attention.calls import KERNELS, LABELS, Call, Case, Choice, Refusal, Settings
+from amp_lessons.amp.attention.calls import (
+    KERNELS,
+    LABELS,
+    AttentionCall,
+    CallOnGpu,
+    KernelChoice,
+    KernelRefusal,
+    Settings,
+)
 from amp_lessons.amp.attention.gpus import DEFAULT_GPU, capability
 
 CPP = rules.CPP
@@ -38,7 +46,9 @@ def order(sm: tuple[int, int], settings: Settings | None = None) -> tuple[str, .
     return _HOPPER if preferred else _PLAIN
 
 
-def choose(call: Call, gpu: str = DEFAULT_GPU, settings: Settings | None = None) -> Choice:
+def choose(
+    call: AttentionCall, gpu: str = DEFAULT_GPU, settings: Settings | None = None
+) -> KernelChoice:
     """Which kernel ``scaled_dot_product_attention`` takes for a call on a GPU.
 
     Source: ``select_sdp_backend`` in sdp_utils.cpp of PyTorch 2.13.0 or 2.15.0. Nested tensors are
@@ -55,11 +65,11 @@ def choose(call: Call, gpu: str = DEFAULT_GPU, settings: Settings | None = None)
     settings = settings or Settings()
     if any(0 in shape for shape in (call.query, call.key, call.value)):
         source = {"none": f"attention.cpp {_ENTRY}"}
-        return Choice("none", gpu, _EMPTY, source=source, torch=settings.torch)
-    case = Case(_batched(call, settings), capability(gpu), settings)
+        return KernelChoice("none", gpu, _EMPTY, source=source, torch=settings.torch)
+    case = CallOnGpu(_batched(call, settings), capability(gpu), settings)
     refusals = {name: found for name in rules.RULES if (found := rules.first_refusal(name, case))}
     if "math" not in settings.enabled:
-        refusals["math"] = Refusal("is switched off", f"{CPP}:1083")
+        refusals["math"] = KernelRefusal("is switched off", f"{CPP}:1083")
     tried = order(case.sm, settings)
     kernel = next((name for name in tried if name not in refusals), "")
     source = {name: refusal.line for name, refusal in refusals.items()}
@@ -67,7 +77,7 @@ def choose(call: Call, gpu: str = DEFAULT_GPU, settings: Settings | None = None)
     if settings.torch == "2.15":
         source = {name: rules.LINES_2_15.get(line, line) for name, line in source.items()}
         source[kernel] = _SELECT
-    return Choice(
+    return KernelChoice(
         kernel,
         gpu,
         _why(kernel, tried, refusals),
@@ -77,7 +87,7 @@ def choose(call: Call, gpu: str = DEFAULT_GPU, settings: Settings | None = None)
     )
 
 
-def _batched(call: Call, settings: Settings) -> Call:
+def _batched(call: AttentionCall, settings: Settings) -> AttentionCall:
     """Since 2.14 a call of 3 dimensions gets a batch of 1, and its mask 4 dimensions.
 
     Source: ``normalize_unbatched_input`` in sdp_utils_cpp.h.
@@ -89,7 +99,7 @@ def _batched(call: Call, settings: Settings) -> Call:
     return replace(call, query=query, key=key, value=value, mask=mask)
 
 
-def _why(kernel: str, tried: tuple[str, ...], refusals: dict[str, Refusal]) -> str:
+def _why(kernel: str, tried: tuple[str, ...], refusals: dict[str, KernelRefusal]) -> str:
     """The reasons of the kernels that come first, in one clause."""
     before = tried[: tried.index(kernel)] if kernel else tried
     if not before:

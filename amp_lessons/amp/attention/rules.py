@@ -11,17 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from amp_lessons.amp.attention.calls import Case, Refusal
+from amp_lessons.amp.attention.calls import CallOnGpu, KernelRefusal
 
 CPP = "sdp_utils.cpp"
 HEADER = "sdp_utils_cpp.h"
-Rule = Callable[[Case], Refusal | None]
+Rule = Callable[[CallOnGpu], KernelRefusal | None]
 
 _HALVES = ("float16", "bfloat16")
 _ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 
 
-def first_refusal(kernel: str, case: Case) -> Refusal | None:
+def first_refusal(kernel: str, case: CallOnGpu) -> KernelRefusal | None:
     """Why a fused kernel does not take a call; None if it does."""
     for rule in RULES[kernel]:
         refusal = rule(case)
@@ -31,34 +31,34 @@ def first_refusal(kernel: str, case: Case) -> Refusal | None:
 
 
 def _enabled(kernel: str, line: str) -> Rule:
-    def check_runtime_disabled(case: Case) -> Refusal | None:
-        return None if kernel in case.settings.enabled else Refusal("is switched off", line)
+    def check_runtime_disabled(case: CallOnGpu) -> KernelRefusal | None:
+        return None if kernel in case.settings.enabled else KernelRefusal("is switched off", line)
 
     return check_runtime_disabled
 
 
-def _four_dimensions(case: Case) -> Refusal | None:
+def _four_dimensions(case: CallOnGpu) -> KernelRefusal | None:
     """check_tensor_shapes"""
     dims = {len(shape) for shape in (case.call.query, case.call.key, case.call.value)}
     if dims == {4}:
         return None
     count = " and ".join(map(str, sorted(dims)))
-    return Refusal(f"needs 4 dimensions, not {count}", f"{HEADER}:327")
+    return KernelRefusal(f"needs 4 dimensions, not {count}", f"{HEADER}:327")
 
 
-def _no_mask(case: Case) -> Refusal | None:
+def _no_mask(case: CallOnGpu) -> KernelRefusal | None:
     """check_for_attn_mask"""
-    return None if case.call.mask is None else Refusal("takes no mask", f"{HEADER}:262")
+    return None if case.call.mask is None else KernelRefusal("takes no mask", f"{HEADER}:262")
 
 
 def _gpu_from(lowest: tuple[int, int], line: str) -> Rule:
-    def check_hardware_support(case: Case) -> Refusal | None:
+    def check_hardware_support(case: CallOnGpu) -> KernelRefusal | None:
         if lowest <= case.sm <= (12, 1):
             return None
         limit = "ends at compute capability 12.1"
         if case.sm < lowest:
             limit = f"needs compute capability {_dotted(lowest)} or newer"
-        return Refusal(f"{limit}, and this GPU has {_dotted(case.sm)}", line)
+        return KernelRefusal(f"{limit}, and this GPU has {_dotted(case.sm)}", line)
 
     return check_hardware_support
 
@@ -66,7 +66,7 @@ def _gpu_from(lowest: tuple[int, int], line: str) -> Rule:
 # ---- flash --------------------------------------------------------------------------------------
 
 
-def _flash_head_size(case: Case) -> Refusal | None:
+def _flash_head_size(case: CallOnGpu) -> KernelRefusal | None:
     """check_head_dim_size_flash. Sizes that are no multiple of 8 are padded, not refused."""
     sizes = _head_sizes(case)
     if len(set(sizes)) == 1 and sizes[0] <= 256:
@@ -74,11 +74,11 @@ def _flash_head_size(case: Case) -> Refusal | None:
     line = f"{CPP}:199"
     if len(set(sizes)) > 1:
         told = f"query and key {sizes[0]}, value {sizes[2]}" if sizes[0] == sizes[1] else sizes
-        return Refusal(f"needs one head size for query, key and value, not {told}", line)
-    return Refusal(f"takes head sizes up to 256, not {sizes[0]}", line)
+        return KernelRefusal(f"needs one head size for query, key and value, not {told}", line)
+    return KernelRefusal(f"takes head sizes up to 256, not {sizes[0]}", line)
 
 
-def _flash_backward(case: Case) -> Refusal | None:
+def _flash_backward(case: CallOnGpu) -> KernelRefusal | None:
     """check_requires_grad_and_head_dim_gt192_constraints_on_sm86_89_or_120"""
     small = (8, 6) <= case.sm <= (8, 9) or (12, 0) <= case.sm <= (12, 1)
     size, dropout = case.call.query[-1], case.call.dropout > 0
@@ -86,42 +86,44 @@ def _flash_backward(case: Case) -> Refusal | None:
         return None
     reason = f"for head size {size}" + (" with dropout" if size > 224 else "")
     where = f"on compute capability {_dotted(case.sm)}"
-    return Refusal(f"has no backward {reason} {where}", f"{CPP}:537")
+    return KernelRefusal(f"has no backward {reason} {where}", f"{CPP}:537")
 
 
-def _flash_causal(case: Case) -> Refusal | None:
+def _flash_causal(case: CallOnGpu) -> KernelRefusal | None:
     """check_flash_causal_non_square_seqlens"""
     query, key = case.call.query[-2], case.call.key[-2]
     if not case.call.causal or query == key:
         return None
-    return Refusal(f"takes is_causal for equal lengths only, not {query} and {key}", f"{CPP}:558")
+    return KernelRefusal(
+        f"takes is_causal for equal lengths only, not {query} and {key}", f"{CPP}:558"
+    )
 
 
-def _low_precision(case: Case) -> Refusal | None:
+def _low_precision(case: CallOnGpu) -> KernelRefusal | None:
     """check_dtypes_low_precision: FP16, and BF16 from sm80."""
     return _one_of(case, _HALVES if case.sm[0] >= 8 else ("float16",))
 
 
-def _one_of(case: Case, dtypes: tuple[str, ...]) -> Refusal | None:
+def _one_of(case: CallOnGpu, dtypes: tuple[str, ...]) -> KernelRefusal | None:
     """check_tensor_dtype"""
     if case.call.dtype in dtypes:
         return None
     low = case.call.dtype == "bfloat16"
     on = f" on compute capability {_dotted(case.sm)}" if low else ""
-    return Refusal(f"does not take {case.call.dtype}{on}", f"{HEADER}:91")
+    return KernelRefusal(f"does not take {case.call.dtype}{on}", f"{HEADER}:91")
 
 
-def _flash_grid(case: Case) -> Refusal | None:
+def _flash_grid(case: CallOnGpu) -> KernelRefusal | None:
     """check_flash_attention_grid_size, which is new in 2.15"""
     if _is_2_15(case) and max(case.call.query[:2]) > 65535:
-        return Refusal("takes at most 65,535 batches and heads", f"{CPP}:717")
+        return KernelRefusal("takes at most 65,535 batches and heads", f"{CPP}:717")
     return None
 
 
 # ---- what the three have in common --------------------------------------------------------------
 
 
-def _is_2_15(case: Case) -> bool:
+def _is_2_15(case: CallOnGpu) -> bool:
     return case.settings.torch == "2.15"
 
 
@@ -140,11 +142,11 @@ def _batch_and_heads(grouped: bool, kv_alike: bool = True) -> Rule:
         kv_alike: whether key and value then need the same number.
     """
 
-    def check(case: Case) -> Refusal | None:
+    def check(case: CallOnGpu) -> KernelRefusal | None:
         shapes = (case.call.query, case.call.key, case.call.value)
         batches = {shape[0] for shape in shapes}
         if len(batches) > 1:
-            return Refusal("needs one batch size, and does not broadcast", f"{HEADER}:417")
+            return KernelRefusal("needs one batch size, and does not broadcast", f"{HEADER}:417")
         query, key, value = (shape[-3] for shape in shapes)
         if case.call.gqa and (grouped or _is_2_15(case)):
             return _groups(query, key, value, kv_alike)
@@ -153,24 +155,28 @@ def _batch_and_heads(grouped: bool, kv_alike: bool = True) -> Rule:
         counts = f"{query} query heads, {key} key head{'s' if key != 1 else ''}"
         heads = counts if query != key else "unequal heads"
         wants = "takes no grouped queries" if case.call.gqa else "needs enable_gqa"
-        return Refusal(f"{wants} ({heads})", f"{HEADER}:437")
+        return KernelRefusal(f"{wants} ({heads})", f"{HEADER}:437")
 
     return check
 
 
-def _groups(query: int, key: int, value: int, kv_alike: bool) -> Refusal | None:
+def _groups(query: int, key: int, value: int, kv_alike: bool) -> KernelRefusal | None:
     if kv_alike and key != value:
-        return Refusal(f"needs as many key as value heads, not {key} and {value}", f"{HEADER}:365")
+        return KernelRefusal(
+            f"needs as many key as value heads, not {key} and {value}", f"{HEADER}:365"
+        )
     if query % key or (not kv_alike and query % value):
-        return Refusal(f"needs key heads that divide the {query} query heads", f"{HEADER}:381")
+        return KernelRefusal(
+            f"needs key heads that divide the {query} query heads", f"{HEADER}:381"
+        )
     return None
 
 
-def _some_length(case: Case) -> Refusal | None:
+def _some_length(case: CallOnGpu) -> KernelRefusal | None:
     """check_nonzero_sequence_lengths_dense"""
     if case.call.query[-2] and case.call.key[-2]:
         return None
-    return Refusal("takes no sequence of length 0", f"{HEADER}:502")
+    return KernelRefusal("takes no sequence of length 0", f"{HEADER}:502")
 
 
 def _dense_rows(single_too: bool) -> Rule:
@@ -180,13 +186,13 @@ def _dense_rows(single_too: bool) -> Rule:
         single_too: whether the stride is free where the head size is 1.
     """
 
-    def check(case: Case) -> Refusal | None:
+    def check(case: CallOnGpu) -> KernelRefusal | None:
         call = case.call
         inputs = set(call.last_strides) == {1} or (single_too and call.query[-1] == 1)
         if inputs and (call.mask is None or call.mask_last_stride == 1):
             return None
         what = "query, key and value" if not inputs else "the mask"
-        return Refusal(f"needs stride 1 in the last dimension of {what}", f"{HEADER}:546")
+        return KernelRefusal(f"needs stride 1 in the last dimension of {what}", f"{HEADER}:546")
 
     return check
 
@@ -194,7 +200,7 @@ def _dense_rows(single_too: bool) -> Rule:
 # ---- efficient ----------------------------------------------------------------------------------
 
 
-def _alignment(case: Case) -> int:
+def _alignment(case: CallOnGpu) -> int:
     """minimum_gemm_alignment: elements to which the efficient kernel wants its rows aligned."""
     half = case.call.dtype in _HALVES
     tensor_cores = case.sm[0] >= 8 or (case.sm[0] == 7 and half)
@@ -202,7 +208,7 @@ def _alignment(case: Case) -> int:
     return max(least, 8 if half else 4) if tensor_cores else least
 
 
-def _efficient_head_size(case: Case) -> Refusal | None:
+def _efficient_head_size(case: CallOnGpu) -> KernelRefusal | None:
     """check_head_dim_size_mem_efficient. There is no upper limit."""
     query, key, value = _head_sizes(case)
     step = _alignment(case)
@@ -210,12 +216,12 @@ def _efficient_head_size(case: Case) -> Refusal | None:
         return None
     line = f"{CPP}:285"
     if query != key:
-        return Refusal(f"needs one head size for query and key, not {query} and {key}", line)
+        return KernelRefusal(f"needs one head size for query and key, not {query} and {key}", line)
     wrong = query if query % step or not query else value
-    return Refusal(f"needs head sizes that are a multiple of {step}, not {wrong}", line)
+    return KernelRefusal(f"needs head sizes that are a multiple of {step}, not {wrong}", line)
 
 
-def _efficient_alignment(case: Case) -> Refusal | None:
+def _efficient_alignment(case: CallOnGpu) -> KernelRefusal | None:
     """check_data_ptr_alignment_mem_efficient: where query, key and value begin, from sm80 on."""
     if case.sm[0] < 8:
         return None
@@ -224,11 +230,13 @@ def _efficient_alignment(case: Case) -> Refusal | None:
     call = case.call
     starts = zip((call.query, call.key, call.value), call.offsets, strict=True)
     if any(offset * item % wanted for shape, offset in starts if 0 not in shape):
-        return Refusal(f"needs tensors that begin at a multiple of {wanted} bytes", f"{CPP}:356")
+        return KernelRefusal(
+            f"needs tensors that begin at a multiple of {wanted} bytes", f"{CPP}:356"
+        )
     return None
 
 
-def _efficient_dtype(case: Case) -> Refusal | None:
+def _efficient_dtype(case: CallOnGpu) -> KernelRefusal | None:
     """can_use_mem_efficient_attention: float32 and FP16, and BF16 from sm80."""
     return _one_of(case, ("float32", *(_HALVES if case.sm[0] >= 8 else ("float16",))))
 
@@ -236,68 +244,70 @@ def _efficient_dtype(case: Case) -> Refusal | None:
 # ---- cuDNN --------------------------------------------------------------------------------------
 
 
-def _cudnn_version(case: Case) -> Refusal | None:
+def _cudnn_version(case: CallOnGpu) -> KernelRefusal | None:
     """can_use_cudnn_attention: 9.11.1 to 9.13 have no dropout."""
     if case.call.dropout > 0 and 91100 < case.settings.cudnn < 91400:
-        return Refusal("has no dropout from 9.11.1 to 9.13", f"{CPP} can_use_cudnn_attention")
+        return KernelRefusal("has no dropout from 9.11.1 to 9.13", f"{CPP} can_use_cudnn_attention")
     return None
 
 
-def _cudnn_deterministic(case: Case) -> Refusal | None:
+def _cudnn_deterministic(case: CallOnGpu) -> KernelRefusal | None:
     """check_cudnn_deterministic"""
     wanted = case.settings.deterministic
-    return Refusal("is not deterministic", f"{CPP}:843") if wanted else None
+    return KernelRefusal("is not deterministic", f"{CPP}:843") if wanted else None
 
 
-def _cudnn_mask(case: Case) -> Refusal | None:
+def _cudnn_mask(case: CallOnGpu) -> KernelRefusal | None:
     """check_attn_mask_shape"""
     call, mask = case.call, case.call.mask
     if mask is None:
         return None
     if call.mask_needs_grad:
-        return Refusal("computes no gradient for a mask", f"{HEADER}:275")
+        return KernelRefusal("computes no gradient for a mask", f"{HEADER}:275")
     if len(mask) < 2 or mask[-2] not in (1, call.query[2]):
         where = "in its second to last dimension"
-        return Refusal(f"needs a mask with the query's length or 1 {where}", f"{HEADER}:297")
+        return KernelRefusal(f"needs a mask with the query's length or 1 {where}", f"{HEADER}:297")
     if mask[-1] not in (1, call.key[2]):
         where = "in its last dimension"
-        return Refusal(f"needs a mask with the key's length or 1 {where}", f"{HEADER}:301")
+        return KernelRefusal(f"needs a mask with the key's length or 1 {where}", f"{HEADER}:301")
     batch, heads = call.query[:2]
     if len(mask) == 2 or (len(mask) == 4 and mask[0] in (1, batch) and mask[1] in (1, heads)):
         return None
     if len(mask) == 4:
-        return Refusal("needs a mask of the query's batch and heads, or 1", f"{HEADER}:314")
-    return Refusal(f"takes masks of 2 or 4 dimensions, not {len(mask)}", f"{HEADER}:314")
+        return KernelRefusal("needs a mask of the query's batch and heads, or 1", f"{HEADER}:314")
+    return KernelRefusal(f"takes masks of 2 or 4 dimensions, not {len(mask)}", f"{HEADER}:314")
 
 
-def _cudnn_dropout(case: Case) -> Refusal | None:
+def _cudnn_dropout(case: CallOnGpu) -> KernelRefusal | None:
     """check_cudnn_dropout"""
     if case.call.dropout * 16 == int(case.call.dropout * 16):
         return None
-    return Refusal(f"needs dropout in steps of 1/16, not {case.call.dropout:g}", f"{CPP}:590")
+    return KernelRefusal(f"needs dropout in steps of 1/16, not {case.call.dropout:g}", f"{CPP}:590")
 
 
-def _cudnn_shapes(case: Case) -> Refusal | None:
+def _cudnn_shapes(case: CallOnGpu) -> KernelRefusal | None:
     """check_cudnn_tensor_shapes, for cuDNN 9.11 and newer."""
     call = case.call
     batch, heads, length = call.query[:3]
     sizes = (call.query[3], call.value[3])
     if batch > 65535 or heads > 65535:
-        return Refusal("takes at most 65,535 batches and heads", f"{CPP}:605")
+        return KernelRefusal("takes at most 65,535 batches and heads", f"{CPP}:605")
     limit = _cudnn_limit(case, sizes)
     if max(sizes) > limit:
-        return Refusal(f"takes head sizes up to {limit} here, not {max(sizes)}", f"{CPP}:647")
+        return KernelRefusal(f"takes head sizes up to {limit} here, not {max(sizes)}", f"{CPP}:647")
     odd = [size for size in sizes if size % 8]
     if odd:
-        return Refusal(f"needs head sizes that are a multiple of 8, not {odd[0]}", f"{CPP}:653")
+        return KernelRefusal(
+            f"needs head sizes that are a multiple of 8, not {odd[0]}", f"{CPP}:653"
+        )
     if call.key[2] == 1:
-        return Refusal("takes no single key", f"{CPP}:680")
+        return KernelRefusal("takes no single key", f"{CPP}:680")
     if length == 1 and call.dropout:
-        return Refusal("takes no query of length 1 with dropout", f"{CPP}:686")
+        return KernelRefusal("takes no query of length 1 with dropout", f"{CPP}:686")
     return None
 
 
-def _cudnn_limit(case: Case, sizes: tuple[int, int]) -> int:
+def _cudnn_limit(case: CallOnGpu, sizes: tuple[int, int]) -> int:
     """256 on sm90; on sm10x 128, and DeepSeek's pair of 192 and 128; elsewhere 128. With 2.15 and
     its cuDNN it is 256 on sm10x too."""
     if case.sm == (9, 0) or _cudnn_takes_256(case):
@@ -305,14 +315,14 @@ def _cudnn_limit(case: Case, sizes: tuple[int, int]) -> int:
     return 192 if case.sm[0] == 10 and sizes == (192, 128) else 128
 
 
-def _cudnn_takes_256(case: Case) -> bool:
+def _cudnn_takes_256(case: CallOnGpu) -> bool:
     """``supports_d256`` of check_cudnn_d256_bprop_head_dim, which is new in 2.15"""
     new = _is_2_15(case) and case.settings.cudnn > 92200
     waits = case.sm == (10, 7) and case.settings.cudnn <= 92500
     return new and (case.sm == (9, 0) or case.sm[0] == 10) and not waits
 
 
-def _cudnn_backward(case: Case) -> Refusal | None:
+def _cudnn_backward(case: CallOnGpu) -> KernelRefusal | None:
     """check_cudnn_d256_bprop_head_dim, which is new in 2.15"""
     sizes = query, value = case.call.query[3], case.call.value[3]
     if not case.call.needs_grad or not _cudnn_takes_256(case):
@@ -320,10 +330,10 @@ def _cudnn_backward(case: Case) -> Refusal | None:
     if max(sizes) <= 128 or sizes in ((192, 128), (256, 256)):
         return None
     told = f"head size {query}" if query == value else f"head size {query} with values of {value}"
-    return Refusal(f"has no backward for {told}", f"{CPP}:915")
+    return KernelRefusal(f"has no backward for {told}", f"{CPP}:915")
 
 
-def _head_sizes(case: Case) -> tuple[int, int, int]:
+def _head_sizes(case: CallOnGpu) -> tuple[int, int, int]:
     call = case.call
     return call.query[-1], call.key[-1], call.value[-1]
 

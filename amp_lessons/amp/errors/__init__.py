@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from amp_lessons.amp.errors.catalogue import CatalogueError, Entry
+    from amp_lessons.amp.errors.messages import as_text
     from amp_lessons.amp.errors.pasted import UnreadableText
-    from amp_lessons.amp.errors.search import Found, lookup
-    from amp_lessons.amp.errors.shown import as_text
+    from amp_lessons.amp.errors.search import Match, lookup
 
-__all__ = ["CatalogueError", "Entry", "Found", "UnreadableText", "as_text", "lookup"]
+__all__ = ["CatalogueError", "Entry", "Match", "UnreadableText", "as_text", "lookup"]
 
 _HOMES = {
     "CatalogueError": "catalogue",
     "Entry": "catalogue",
-    "Found": "search",
+    "Match": "search",
     "UnreadableText": "pasted",
-    "as_text": "shown",
+    "as_text": "messages",
     "lookup": "search",
 }
 

@@ -17,7 +17,7 @@ import typer
 from amp_lessons.core.terminal import console, say, warn
 
 if TYPE_CHECKING:
-    from amp_lessons.amp.errors.search import Found
+    from amp_lessons.amp.errors.search import Match
 
 PASTE = "Paste the error, then press Ctrl+D on an empty line."
 PASTE_ON_WINDOWS = "Paste the error, then press Ctrl+Z on an empty line, then Enter."
@@ -63,9 +63,9 @@ def lookup(
     text, cut = (_one_text(words), "") if words else _read_input()
     found = search.lookup(text, limit)
     if json:
-        from amp_lessons.amp.errors import shown
+        from amp_lessons.amp.errors import messages
 
-        _print_json(shown.as_json(found, cut))
+        _print_json(messages.as_json(found, cut))
     elif any(each.confident for each in found):
         _show([each for each in found if each.confident])
     else:
@@ -78,25 +78,25 @@ def lookup(
 
 
 def _list(words: list[str], json: bool) -> None:
-    from amp_lessons.amp.errors import catalogue, shown
+    from amp_lessons.amp.errors import catalogue, messages
 
     if len(words) > 1:
         raise typer.BadParameter("--list takes one section, or none")
     entries = catalogue.in_section(catalogue.load(), words[0] if words else None)
     if json:
-        _print_json({"entries": [shown.entry_as_json(entry) for entry in entries]})
+        _print_json({"entries": [messages.entry_as_json(entry) for entry in entries]})
         return
     screen = console()
-    for line in shown.as_list(entries, screen.width):
+    for line in messages.as_list(entries, screen.width):
         screen.print(line, soft_wrap=True)
 
 
-def _show(found: list[Found]) -> None:
+def _show(found: list[Match]) -> None:
     """The best entry in full, and what else may be meant."""
-    from amp_lessons.amp.errors import shown
+    from amp_lessons.amp.errors import messages
 
     screen = console()
-    title, *lines = shown.as_text(found[0], screen.width)
+    title, *lines = messages.as_text(found[0], screen.width)
     screen.print(title, style="bold", soft_wrap=True)
     for line in lines:
         screen.print(line, soft_wrap=True)
@@ -104,18 +104,18 @@ def _show(found: list[Found]) -> None:
         _print_list("\nIt may also be one of these. Look them up by name:\n", found[1:])
 
 
-def _show_nearest(found: list[Found]) -> None:
+def _show_nearest(found: list[Match]) -> None:
     if found:
         _print_list("The nearest entries, to look up by name:\n", found)
     else:
         say("All entries: amp-lessons lookup --list")
 
 
-def _print_list(heading: str, found: list[Found]) -> None:
-    from amp_lessons.amp.errors import shown
+def _print_list(heading: str, found: list[Match]) -> None:
+    from amp_lessons.amp.errors import messages
 
     screen = console()
-    for line in (heading, *shown.as_list([each.entry for each in found], screen.width)):
+    for line in (heading, *messages.as_list([each.entry for each in found], screen.width)):
         screen.print(line, soft_wrap=True)
 
 

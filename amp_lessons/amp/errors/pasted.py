@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from amp_lessons.amp.errors.words import tokens
+from amp_lessons.amp.errors.similarity import tokens
 from amp_lessons.core.errors import AmpLessonsError
 
 HEAD, TAIL = 25_000, 75_000

@@ -15,7 +15,7 @@ from functools import cache, cached_property, lru_cache
 from amp_lessons.amp.errors import catalogue, pasted
 from amp_lessons.amp.errors.catalogue import Entry
 from amp_lessons.amp.errors.pasted import Message, Pasted
-from amp_lessons.amp.errors.words import SUBJECTS, TOPIC, Index, Likeness, tokens
+from amp_lessons.amp.errors.similarity import SUBJECTS, TOPIC, Index, Likeness, tokens
 
 LAST, EARLIER, ELSEWHERE = 300.0, 200.0, 100.0
 """What a match is worth by its place: in the last error, in another message, elsewhere."""
@@ -41,7 +41,7 @@ LEAST_SHARE = 0.6
 
 
 @dataclass(frozen=True)
-class Found:
+class Match:
     """An entry that fits, and how well.
 
     Attributes:
@@ -57,7 +57,7 @@ class Found:
     why: str
 
 
-def lookup(text: str, limit: int = 3) -> list[Found]:
+def lookup(text: str, limit: int = 3) -> list[Match]:
     """Look an error up: a message, a traceback, a log, or a symptom in your own words.
 
     Args:
@@ -91,25 +91,25 @@ class Catalogue:
         self.entries = tuple(entries)
         self._by_id = {entry.id: entry for entry in self.entries}
 
-    def search(self, text: str, limit: int = 3) -> list[Found]:
+    def search(self, text: str, limit: int = 3) -> list[Match]:
         """As `lookup`."""
         if limit < 1:
             raise ValueError(f"limit must be at least 1, got {limit}")
         named = self._by_id.get(text.strip().lower())
         if named is not None:
-            return [Found(named, LAST, True, "this is its name")]
+            return [Match(named, LAST, True, "this is its name")]
         read = pasted.read(text)
         found = self._by_patterns(read)
         if not any(each.confident for each in found):
             found += self._by_words(read)
-        best: dict[str, Found] = {}
+        best: dict[str, Match] = {}
         for each in sorted(found, key=lambda each: (each.confident, each.score), reverse=True):
             best.setdefault(each.entry.id, each)
         return list(best.values())[:limit]
 
     # ---- patterns ----
 
-    def _by_patterns(self, read: Pasted) -> list[Found]:
+    def _by_patterns(self, read: Pasted) -> list[Match]:
         # Compiling the general patterns takes as long as the rest, and each needs a dtype's name.
         passes = (False, True) if any(map(_NAMED_DTYPE.search, read.lines)) else (False,)
         for look in (self._in_errors, self._in_the_rest):
@@ -118,18 +118,18 @@ class Catalogue:
                     return found
         return []
 
-    def _in_the_rest(self, read: Pasted, general: bool) -> list[Found]:
+    def _in_the_rest(self, read: Pasted, general: bool) -> list[Match]:
         # A warning, or a line of the log, doesn't explain an error that no entry is about.
         confident = not read.errors
         rest = [(each, EARLIER, "a warning says") for each in _warnings(read)]
         rest += [(Message("", part), ELSEWHERE, "a line says") for part in _windows(read.lines)]
-        found: list[Found] = []
+        found: list[Match] = []
         for message, worth, why in rest:
             found += self._matches(message, worth, confident, why, read, general)
         return found
 
-    def _in_errors(self, read: Pasted, general: bool) -> list[Found]:
-        found: list[Found] = []
+    def _in_errors(self, read: Pasted, general: bool) -> list[Match]:
+        found: list[Match] = []
         for place, message in enumerate(_different(read.errors)):
             worth = EARLIER - place if place else LAST
             why = "an earlier error says" if place else "the error says"
@@ -144,13 +144,13 @@ class Catalogue:
         why: str,
         read: Pasted,
         general: bool,
-    ) -> list[Found]:
+    ) -> list[Match]:
         found = []
         for entry in self.entries:
             special, matched = _match(entry, message, general)
             if matched:
                 score = worth + special + _own_words(entry, read) + OFTEN[entry.seen]
-                found.append(Found(entry, score, confident, f"{why}: {_short(matched)}"))
+                found.append(Match(entry, score, confident, f"{why}: {_short(matched)}"))
         return found
 
     # ---- words ----
@@ -159,7 +159,7 @@ class Catalogue:
     def _index(self) -> Index:
         return Index([_parts(entry) for entry in self.entries])
 
-    def _by_words(self, read: Pasted) -> list[Found]:
+    def _by_words(self, read: Pasted) -> list[Match]:
         said = [each.text for each in read.errors[:1]] or read.own or read.lines
         text = " ".join(said)[:WINDOW]
         words = self._index.query(text)
@@ -172,7 +172,7 @@ class Catalogue:
         best = likely[0] if likely else None
         sure = best is not None and _is_sure(read, words, best[2])
         return [
-            Found(
+            Match(
                 entry,
                 score,
                 sure and score >= NEARLY_AS_GOOD * likely[0][0] and _is_sure(read, words, like),

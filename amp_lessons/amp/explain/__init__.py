@@ -13,13 +13,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from amp_lessons.amp.explain.passes import Asked
+from amp_lessons.amp.explain.passes import TraceRequest
 from amp_lessons.amp.explain.real import VALUES, best
 from amp_lessons.amp.explain.report import Explanation
-from amp_lessons.amp.explain.rows import Cast, Hazard, Input, Module, Row, Totals
-from amp_lessons.amp.fakes.errors import TraceError
-from amp_lessons.amp.fakes.models import check_inputs, check_model
-from amp_lessons.amp.fakes.modes import check_device
+from amp_lessons.amp.explain.rows import Cast, Hazard, Input, Module, OpRow, Totals
+from amp_lessons.amp.fake_tensors.errors import TraceError
+from amp_lessons.amp.fake_tensors.models import check_inputs, check_model
+from amp_lessons.amp.fake_tensors.modes import check_device
 from amp_lessons.core.precision import dtype_name
 
 __all__ = [
@@ -28,7 +28,7 @@ __all__ = [
     "Hazard",
     "Input",
     "Module",
-    "Row",
+    "OpRow",
     "Totals",
     "TraceError",
     "explain_autocast",
@@ -93,7 +93,7 @@ def explain_autocast(
     kwargs = dict(kwargs or {})
     check_inputs(model, inputs, kwargs)
     check_device(device)
-    asked = Asked(model, inputs, device, low, kwargs, loss, target, train, grad, gpu)
+    asked = TraceRequest(model, inputs, device, low, kwargs, loss, target, train, grad, gpu)
     return best(asked, values)
 
 

@@ -19,7 +19,7 @@ from amp_lessons.amp.explain import hazards as rules
 from amp_lessons.amp.explain.recorder import (
     Calls,
     CastCounter,
-    Event,
+    OpEvent,
     Recorder,
     caller_of,
     follow_modules,
@@ -27,12 +27,18 @@ from amp_lessons.amp.explain.recorder import (
 )
 from amp_lessons.amp.explain.report import Explanation
 from amp_lessons.amp.explain.rows import Hazard, Totals
-from amp_lessons.amp.fakes.attention import notes as kernel_notes
-from amp_lessons.amp.fakes.calls import on_gpu
-from amp_lessons.amp.fakes.errors import CANNOT_FOLLOW, TraceError, first_line, kind_of, reason
-from amp_lessons.amp.fakes.known import KnownValues
-from amp_lessons.amp.fakes.models import check_loss, fake_inputs, stand_in, tensors_in
-from amp_lessons.amp.fakes.modes import (
+from amp_lessons.amp.fake_tensors.attention import notes as kernel_notes
+from amp_lessons.amp.fake_tensors.calls import on_gpu
+from amp_lessons.amp.fake_tensors.errors import (
+    CANNOT_FOLLOW,
+    TraceError,
+    first_line,
+    kind_of,
+    reason,
+)
+from amp_lessons.amp.fake_tensors.known import KnownValues
+from amp_lessons.amp.fake_tensors.models import check_loss, fake_inputs, stand_in, tensors_in
+from amp_lessons.amp.fake_tensors.modes import (
     as_in_a_run,
     autocast_on,
     ctrl_c_between_ops,
@@ -40,12 +46,12 @@ from amp_lessons.amp.fakes.modes import (
     quiet,
     rng_kept,
 )
-from amp_lessons.amp.fakes.saved import SavedBytes
+from amp_lessons.amp.fake_tensors.saved import SavedBytes
 from amp_lessons.core.precision import dtype_name
 
 
 @dataclass(frozen=True)
-class Asked:
+class TraceRequest:
     """What `explain_autocast` was asked: its arguments, checked.
 
     Attributes:
@@ -74,10 +80,10 @@ FAKE, REAL, UNBACKED = "fake", "real", "unbacked"
 beside fake CUDA tensors for "cuda"); fakes whose sizes may depend on values that no one knows."""
 
 
-class Pass:
+class ForwardPass:
     """One forward of a stand-in, with or without autocast."""
 
-    def __init__(self, asked: Asked, values: str = FAKE) -> None:
+    def __init__(self, asked: TraceRequest, values: str = FAKE) -> None:
         self.asked, self.values = asked, values
         self.model, self.device, self.dtype = asked.model, asked.device, asked.dtype
         self.mode = _mode(asked.device, values)
@@ -181,7 +187,7 @@ class Pass:
         found = (h for h in stopped if scaled or h.kind != "16-bit parameters")
         return next((f"{h.message}; {h.fix}" for h in found), "")
 
-    def explanation(self, plain: Pass | None) -> Explanation:
+    def explanation(self, plain: ForwardPass | None) -> Explanation:
         """Rows, totals and hazards of this pass; ``plain`` is the one without autocast."""
         events = self.recorder.events
         of_ops = rules.find(events)
@@ -238,22 +244,22 @@ class Pass:
         return TraceError(message, path, op, where, self.explanation(None), kind)
 
 
-def explained(asked: Asked, values: str = FAKE) -> Explanation:
+def explained(asked: TraceRequest, values: str = FAKE) -> Explanation:
     """What a pass under autocast shows, beside one without. Raises `TraceError` if it stops."""
     with _no_inference_mode(), ctrl_c_between_ops():
-        amp = Pass(asked, values)
+        amp = ForwardPass(asked, values)
         amp.run(enabled=True)
         if amp.error is not None:
             raise amp.as_trace_error() from amp.error
-        plain = Pass(asked, values)
+        plain = ForwardPass(asked, values)
         plain.run(enabled=False)
         return amp.explanation(plain)
 
 
-def what_raises(asked: Asked, autocast: bool) -> str:
-    """What stops a training step with real tensors that fake ones let pass: `Pass.raises`."""
+def what_raises(asked: TraceRequest, autocast: bool) -> str:
+    """What stops a training step with real tensors that fake ones let pass."""
     with _no_inference_mode(), ctrl_c_between_ops():
-        done = Pass(asked)
+        done = ForwardPass(asked)
         done.run(enabled=autocast)
         return done.raises()
 
@@ -294,7 +300,7 @@ def _no_inference_mode() -> Iterator[None]:
         torch.set_autocast_cache_enabled(before)
 
 
-def _totals(done: Pass, fp32: int | None) -> Totals:
+def _totals(done: ForwardPass, fp32: int | None) -> Totals:
     rows = [event.row for event in done.recorder.events]
     casts = [cast for row in rows for cast in row.casts]
     ran = [cast for cast in casts if cast.how != "from cache"]
@@ -317,7 +323,7 @@ def _totals(done: Pass, fp32: int | None) -> Totals:
     )
 
 
-def _notes(events: list[Event], device: str) -> list[str]:
+def _notes(events: list[OpEvent], device: str) -> list[str]:
     """What a reader must know about how far the trace stands for a GPU."""
     notes = []
     ops = {event.row.op for event in events}

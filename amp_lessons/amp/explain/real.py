@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amp_lessons.amp.explain.passes import FAKE, REAL, UNBACKED, Asked, explained
+from amp_lessons.amp.explain.passes import FAKE, REAL, UNBACKED, TraceRequest, explained
 from amp_lessons.amp.explain.report import Explanation
-from amp_lessons.amp.fakes.errors import (
+from amp_lessons.amp.fake_tensors.errors import (
     BAD_INPUT,
     CANNOT_FOLLOW,
     MODEL_RAISES,
     TraceError,
     depends_on_values,
 )
-from amp_lessons.amp.fakes.models import has_values
+from amp_lessons.amp.fake_tensors.models import has_values
 
 VALUES = ("auto", FAKE, REAL)
 
@@ -33,7 +33,7 @@ _CURE = (
 _SIZES = "sizes that depend on values are not known; what they multiply counts 0"
 
 
-def best(asked: Asked, values: str) -> Explanation:
+def best(asked: TraceRequest, values: str) -> Explanation:
     """The explanation from the first kind of run that can follow the model.
 
     Raises:
@@ -56,7 +56,7 @@ def best(asked: Asked, values: str) -> Explanation:
         return _after(asked, stopped)
 
 
-def _after(asked: Asked, stopped: TraceError) -> Explanation:
+def _after(asked: TraceRequest, stopped: TraceError) -> Explanation:
     """A run with real values, after fake tensors stopped."""
     try:
         return _really(asked)
@@ -67,7 +67,7 @@ def _after(asked: Asked, stopped: TraceError) -> Explanation:
         raise
 
 
-def _really(asked: Asked) -> Explanation:
+def _really(asked: TraceRequest) -> Explanation:
     """With real values: by CUDA's rules if they can be had, else by the CPU's.
 
     A model that raises on the CPU only because its kernels differ is not told apart.
@@ -82,7 +82,7 @@ def _really(asked: Asked) -> Explanation:
     return _noted(explained(asked, REAL), _ON_THE_CPU)
 
 
-def _by_the_cpus_rules(asked: Asked, stopped: TraceError) -> Explanation:
+def _by_the_cpus_rules(asked: TraceRequest, stopped: TraceError) -> Explanation:
     """The CPU's answer to a question about CUDA. What raises there need not raise on a GPU."""
     try:
         found = explained(replace(asked, device="cpu"), REAL)
@@ -94,7 +94,7 @@ def _by_the_cpus_rules(asked: Asked, stopped: TraceError) -> Explanation:
     return _noted(found, f"{_ON_THE_CPU}, for CUDA's could not be followed ({stopped})")
 
 
-def _with_unknown_sizes(asked: Asked, stopped: TraceError, possible: bool) -> Explanation:
+def _with_unknown_sizes(asked: TraceRequest, stopped: TraceError, possible: bool) -> Explanation:
     """With sizes that depend on values left open. Raises ``stopped`` where that does not help."""
     if depends_on_values(stopped.__cause__ or stopped):
         try:

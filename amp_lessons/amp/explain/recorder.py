@@ -27,15 +27,22 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
-from amp_lessons.amp import fakes
-from amp_lessons.amp.attention import Choice, forward_flops
-from amp_lessons.amp.explain.amounts import UNKNOWN, ModuleCalls, keeps_result, moved, nbytes, sizes
+from amp_lessons.amp import fake_tensors
+from amp_lessons.amp.attention import KernelChoice, forward_flops
+from amp_lessons.amp.explain.dtype_recovery import DtypeRefusal, refusal, run_in_one_dtype
 from amp_lessons.amp.explain.facts import Fact, Values
-from amp_lessons.amp.explain.going_on import Refusal, refusal, run_in_one_dtype
-from amp_lessons.amp.explain.rows import Cast, Input, Row
-from amp_lessons.amp.fakes.calls import GpuCalls
-from amp_lessons.amp.fakes.not_run import Used
-from amp_lessons.amp.fakes.ops import LOW, is_cached, op_name, run_op, storage_id
+from amp_lessons.amp.explain.rows import Cast, Input, OpRow
+from amp_lessons.amp.explain.tensor_sizes import (
+    UNKNOWN,
+    ModuleCalls,
+    keeps_result,
+    moved,
+    nbytes,
+    sizes,
+)
+from amp_lessons.amp.fake_tensors.calls import GpuCalls
+from amp_lessons.amp.fake_tensors.not_run import Used
+from amp_lessons.amp.fake_tensors.ops import LOW, is_cached, op_name, run_op, storage_id
 from amp_lessons.core.errors import AmpLessonsError
 from amp_lessons.core.precision import dtype_name
 
@@ -60,7 +67,7 @@ _NORMS = ("native_layer_norm", "native_group_norm", "native_batch_norm")
 
 
 @dataclass
-class Origin:
+class StorageOrigin:
     """Where a tensor's storage comes from, as far as a later row needs to know it.
 
     Attributes:
@@ -85,7 +92,7 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class Event:
+class OpEvent:
     """A row together with what the hazard rules need: never kept after the trace.
 
     Attributes:
@@ -93,11 +100,11 @@ class Event:
         made: what is known of each of `outputs`.
     """
 
-    row: Row
+    row: OpRow
     func: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    inputs: tuple[tuple[Tensor, Origin], ...]
+    inputs: tuple[tuple[Tensor, StorageOrigin], ...]
     outputs: tuple[Tensor, ...]
     facts: tuple[Fact, ...] = ()
     made: tuple[Fact, ...] = ()
@@ -122,7 +129,7 @@ class Recorder(TorchDispatchMode):
     def __init__(self, model: nn.Module, device: str) -> None:
         super().__init__()
         self.key = _KEYS[device]
-        self.events: list[Event] = []
+        self.events: list[OpEvent] = []
         self.path: list[str] = [""]
         self.failed: tuple[BaseException | None, str, str] = (None, "", "")
         self.call = ""
@@ -135,15 +142,15 @@ class Recorder(TorchDispatchMode):
         self.modules = ModuleCalls()
         self.kernel = ("", "")
         self.values = Values()
-        self.refused: list[Refusal] = []
+        self.refused: list[DtypeRefusal] = []
         self.used = Used(model)
         self._in_autocast = False
         self._pending: list[Cast] = []
-        self._origins: dict[int, Origin] = {}
+        self._origins: dict[int, StorageOrigin] = {}
         self._storages: list[Any] = []  # alive, so that no address comes twice
         self._cast_from: set[tuple[int, torch.dtype]] = set()
         for name, tensor in (*model.named_parameters(), *model.named_buffers()):
-            self._remember(tensor, Origin(tensor.dtype, name))
+            self._remember(tensor, StorageOrigin(tensor.dtype, name))
 
     def name_arguments(
         self, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -156,7 +163,7 @@ class Recorder(TorchDispatchMode):
         for name, value in given.items():
             for tensor in tree_leaves(value):
                 if isinstance(tensor, Tensor) and storage_id(tensor) not in self._origins:
-                    self._remember(tensor, Origin(tensor.dtype, argument=name))
+                    self._remember(tensor, StorageOrigin(tensor.dtype, argument=name))
 
     def keep(self, tensor: Tensor, count: int) -> None:
         """Put bytes that autograd saves to the row that keeps them: the latest or the next."""
@@ -165,7 +172,7 @@ class Recorder(TorchDispatchMode):
             number -= 1
         self.saved[number] = self.saved.get(number, 0) + count
 
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[OpRow, ...]:
         """All rows, with the bytes saved for each; what comes after the last is the last's."""
         last = len(self.events) - 1
         late = sum(count for number, count in self.saved.items() if number > last)
@@ -195,7 +202,7 @@ class Recorder(TorchDispatchMode):
             self._remember(result, self.origin(args[0]))
             self.values.note(func, args, kwargs, outputs)
         elif name == "aten::lift_fresh":
-            self._remember(result, Origin(result.dtype))
+            self._remember(result, StorageOrigin(result.dtype))
             self.values.note(func, args, kwargs, outputs)
         elif (
             not _is_quiet(func, name)
@@ -259,7 +266,7 @@ class Recorder(TorchDispatchMode):
         ]
         floats = [t for t in tensors if has_fraction(t)]
         where, code = caller()
-        row = Row(
+        row = OpRow(
             number=now,
             path=self.path[-1],
             op=name,
@@ -285,7 +292,7 @@ class Recorder(TorchDispatchMode):
         facts = tuple(map(self.values.of, tensors))
         self.values.note(func, args, kwargs, outputs)
         made = tuple(map(self.values.of, outputs))
-        self.events.append(Event(row, func, args, kwargs, inputs, outputs, facts, made))
+        self.events.append(OpEvent(row, func, args, kwargs, inputs, outputs, facts, made))
         self._follow(func, name, inputs, outputs)
 
     def _follow(self, func, name, inputs, outputs) -> None:
@@ -295,13 +302,13 @@ class Recorder(TorchDispatchMode):
             if func._schema.is_mutable and any(out is t for t, _ in inputs):
                 self._remember(out, replace(self.origin(out), made_by=now))
             else:
-                self._remember(out, Origin(out.dtype, op=name, made_by=now))
+                self._remember(out, StorageOrigin(out.dtype, op=name, made_by=now))
 
-    def origin(self, tensor: Tensor) -> Origin:
+    def origin(self, tensor: Tensor) -> StorageOrigin:
         """Where this tensor comes from; views share their base's origin."""
-        return self._origins.get(storage_id(tensor)) or Origin(tensor.dtype)
+        return self._origins.get(storage_id(tensor)) or StorageOrigin(tensor.dtype)
 
-    def _remember(self, tensor: Tensor, origin: Origin) -> None:
+    def _remember(self, tensor: Tensor, origin: StorageOrigin) -> None:
         strided = tensor.layout is torch.strided
         self._storages.append(tensor.untyped_storage() if strided else tensor)
         self._origins[storage_id(tensor)] = origin
@@ -381,7 +388,7 @@ class Calls(GpuCalls):
             self.recorder.call, self.recorder.acting_as_autocast = before, False
 
     @contextmanager
-    def attending(self, choice: Choice) -> Iterator[None]:
+    def attending(self, choice: KernelChoice) -> Iterator[None]:
         """Mark the rows made in here as those of a call of attention, with its kernel."""
         before = self.recorder.call
         self.recorder.call = "scaled_dot_product_attention"
@@ -460,7 +467,7 @@ _FAST = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttentio
 # ---- reading one op -----------------------------------------------------------------------------
 
 
-def _as_input(tensor: Tensor, origin: Origin, now: int) -> Input:
+def _as_input(tensor: Tensor, origin: StorageOrigin, now: int) -> Input:
     """What the report keeps of a floating tensor that the op of row ``now`` takes."""
     how = origin.how if origin.row == now else ""
     if origin.cached and origin.row < now:
@@ -598,7 +605,7 @@ def _line(path: str, number: int) -> str:
     return f"{'cell' if 'ipykernel' in path else Path(path).name}:{number}"
 
 
-_HERE = (str(Path(__file__).parent), str(Path(fakes.__file__).parent))
+_HERE = (str(Path(__file__).parent), str(Path(fake_tensors.__file__).parent))
 _TORCH = str(Path(torch.__file__).parent)
 _LIBRARY = str(Path(contextlib.__file__))
 _CHECKPOINT = torch.utils.checkpoint.__file__

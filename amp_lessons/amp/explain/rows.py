@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from amp_lessons.amp.fakes.not_run import NotRun
+from amp_lessons.amp.fake_tensors.not_run import NotRun
 
 LOW_NAMES = ("float16", "bfloat16")
 """The 16-bit dtypes, as rows name them."""
@@ -60,7 +60,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Row:
+class OpRow:
     """One op of the forward pass.
 
     Attributes:
@@ -174,7 +174,7 @@ class Totals:
         flops, flops_16bit: of the forward pass.
         casts_forward: casts that ran. casts_cached: casts that the cache spared.
         casts_backward: casts of gradients. backward_counted: whether they were counted in a
-            backward pass on fake tensors; otherwise they are the sum of `Row.grad_casts`, for
+            backward pass on fake tensors; otherwise they are the sum of `OpRow.grad_casts`, for
             fake CUDA tensors have no backward where there is no GPU.
         cached_bytes: of 16-bit copies of parameters, alive until autocast ends.
         saved_fp32, saved_amp: bytes that autograd keeps for backward without and with autocast,
@@ -231,7 +231,7 @@ class Trace:
     device: str
     dtype: str
     torch: str
-    rows: tuple[Row, ...]
+    rows: tuple[OpRow, ...]
     totals: Totals
     hazards: tuple[Hazard, ...]
     notes: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
-"""From the words of a command line to a model and its inputs: the doors of `explain` and `memory`.
+"""From the words of a command line to a model and its inputs, for `explain` and `memory`.
 
-`enter` takes a function's name, a Hugging Face config or the name of a timm model, and gives the
-model with the inputs of its forward. Parameters are fake wherever that works, so a model of any
+`load_model` takes a function's name, a Hugging Face config or the name of a timm model, and gives
+the model with the inputs of its forward. Parameters are fake wherever that works, so a model of any
 size is built at once. What autocast does to it is told elsewhere.
 """
 
@@ -16,20 +16,20 @@ from typing import Any, get_args
 import torch
 from torch import Tensor, nn
 
-from amp_lessons.amp.loading import hf, kinds, senses, targets
+from amp_lessons.amp.loading import hf, kinds, multimodal, targets
 from amp_lessons.amp.loading.batches import with_batch
-from amp_lessons.amp.loading.cures import takes, with_cure, worth_a_real_run
-from amp_lessons.amp.loading.given import DoorError, Given, Wanted
+from amp_lessons.amp.loading.fixes import takes, with_fix, worth_a_real_run
 from amp_lessons.amp.loading.inputs import Spec, nested, parse_all
 from amp_lessons.amp.loading.libraries import go_offline, library
+from amp_lessons.amp.loading.model_spec import LoadedModel, LoadError, ModelSpec
 from amp_lessons.amp.loading.vision_ops import declare_on_import
 
-__all__ = ["DoorError", "Given", "Wanted", "enter", "with_cure", "worth_a_real_run"]
+__all__ = ["LoadError", "LoadedModel", "ModelSpec", "load_model", "with_fix", "worth_a_real_run"]
 
 CHANGE = "change them with --batch, --length, --image-size or --input"
 
 
-def enter(wanted: Wanted) -> Given:
+def load_model(wanted: ModelSpec) -> LoadedModel:
     """The model that a command line asks for, with its inputs.
 
     Raises:
@@ -59,9 +59,9 @@ def enter(wanted: Wanted) -> Given:
     notes += own.unnamed(specs)
     _check_values(model, {key: kwargs[key] for key in kwargs.keys() - made_here})
     note = "\n".join(filter(None, notes))
-    given = Given(model, args, nested(kwargs), name, f"{name}: {note}" if note else "")
+    given = LoadedModel(model, args, nested(kwargs), name, f"{name}: {note}" if note else "")
     if made_here and not args:
-        given = _with_senses(given, wanted, specs)
+        given = _with_multimodal(given, wanted, specs)
     return given if wanted.batch is None else with_batch(given, wanted.batch)
 
 
@@ -76,12 +76,12 @@ def _inputs_in_words(made: Mapping[str, Any]) -> str:
     return f"inputs: {' '.join(words)} ({CHANGE})"
 
 
-def _with_senses(given: Given, wanted: Wanted, specs: Sequence[Spec]) -> Given:
+def _with_multimodal(given: LoadedModel, wanted: ModelSpec, specs: Sequence[Spec]) -> LoadedModel:
     """The same with a picture or sound beside the text, for a model that takes one."""
     named = {spec.name: spec for spec in specs if spec.name}
     if not hasattr(given.model, "main_input_name"):
         return given
-    found = senses.sensed(given.model, given.kwargs, named, _sizes(wanted, specs), wanted.real)
+    found = multimodal.sensed(given.model, given.kwargs, named, _sizes(wanted, specs), wanted.real)
     if found is None:
         return given
     lines = given.note.splitlines()
@@ -125,7 +125,7 @@ class _Own:
         return args, kwargs | named
 
     def _check_name(self, name: str) -> None:
-        """Refuse a name that the forward doesn't have. Raises `DoorError`."""
+        """Refuse a name that the forward doesn't have. Raises `LoadError`."""
         first = name.partition(".")[0]
         if not self.takes or first in self.takes:
             return
@@ -133,7 +133,7 @@ class _Own:
         close = difflib.get_close_matches(first, names, n=1)
         if close or not self._takes_any(first):
             hint = f"did you mean {close[0]!r}?" if close else f"it takes {', '.join(names)}"
-            raise DoorError(f"{type(self.model).__name__}.forward has no input {first!r}; {hint}")
+            raise LoadError(f"{type(self.model).__name__}.forward has no input {first!r}; {hint}")
 
     def _takes_any(self, name: str) -> bool:
         """Whether the forward's ``**kwargs`` may have a use for it.
@@ -158,21 +158,21 @@ class _Own:
         ]
 
 
-def _check(wanted: Wanted) -> None:
-    """Refuse words that contradict each other. Raises `DoorError`."""
-    doors = [word for word in (wanted.target, wanted.hf, wanted.timm) if word]
-    if not doors:
-        raise DoorError("name a model: package.module:factory, --hf config.json, or --timm NAME")
-    if wanted.timm and len(doors) > 1:
-        raise DoorError("--timm names a whole model; leave out the other one")
+def _check(wanted: ModelSpec) -> None:
+    """Refuse words that contradict each other. Raises `LoadError`."""
+    sources = [word for word in (wanted.target, wanted.hf, wanted.timm) if word]
+    if not sources:
+        raise LoadError("name a model: package.module:factory, --hf config.json, or --timm NAME")
+    if wanted.timm and len(sources) > 1:
+        raise LoadError("--timm names a whole model; leave out the other one")
     for name in ("batch", "length", "image_size"):
         value = getattr(wanted, name)
         if value is not None and value < 1:
             option = name.replace("_", "-")
-            raise DoorError(f"--{option} must be at least 1, not {value}")
+            raise LoadError(f"--{option} must be at least 1, not {value}")
 
 
-def _model(wanted: Wanted) -> tuple[nn.Module, tuple[Any, ...], dict[str, Any], list[str]]:
+def _model(wanted: ModelSpec) -> tuple[nn.Module, tuple[Any, ...], dict[str, Any], list[str]]:
     """The model, the factory's own inputs, and notes for the reader."""
     if wanted.timm:
         return _timm(wanted), (), {}, []
@@ -201,7 +201,7 @@ def _named(text: str) -> Any:
     return targets.find(target)
 
 
-def _timm(wanted: Wanted) -> nn.Module:
+def _timm(wanted: ModelSpec) -> nn.Module:
     timm = library("timm")
     plain = wanted.timm.partition(".")[0]
     if not timm.is_model(plain):
@@ -209,7 +209,7 @@ def _timm(wanted: Wanted) -> nn.Module:
             plain, timm.list_models()
         )
         near = f"; did you mean {' or '.join(close[:3])}?" if close else ""
-        raise DoorError(f"timm has no model {wanted.timm!r}{near}")
+        raise LoadError(f"timm has no model {wanted.timm!r}{near}")
     options = {"img_size": wanted.image_size} if wanted.image_size else {}
     try:
         model = targets.built(lambda: timm.create_model(plain, **options), wanted.real)
@@ -217,30 +217,30 @@ def _timm(wanted: Wanted) -> nn.Module:
         try:
             model = targets.built(lambda: timm.create_model(plain), wanted.real)
         except targets.FAILURES as error:
-            raise DoorError(f"timm can't build {plain}: {targets.in_words(error)}") from error
+            raise LoadError(f"timm can't build {plain}: {targets.in_words(error)}") from error
     assert isinstance(model, nn.Module), "timm gives a model"
     return model
 
 
-def _made(model: nn.Module, wanted: Wanted, specs: Sequence[Spec]) -> dict[str, Spec]:
+def _made(model: nn.Module, wanted: ModelSpec, specs: Sequence[Spec]) -> dict[str, Spec]:
     """Inputs by the model's config, with the batch and the length of those that were given."""
     if any(not spec.name for spec in specs) and not hasattr(model, "main_input_name"):
         return {}
     try:
         return kinds.made(model, _sizes(wanted, specs), wanted.labels)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        if isinstance(error, DoorError):
+        if isinstance(error, LoadError):
             raise
         first = next(iter(takes(model)), "x")
-        raise DoorError(
+        raise LoadError(
             f"no inputs could be made from the config of {type(model).__name__} "
             f"({targets.in_words(error)}): give them with --input {first}=SIZES"
         ) from error
 
 
-def _sizes(wanted: Wanted, specs: Sequence[Spec]) -> kinds.Sizes:
+def _sizes(wanted: ModelSpec, specs: Sequence[Spec]) -> kinds.ChosenSizes:
     """What the options and the inputs of the command line say about the others' sizes."""
-    sizes = kinds.Sizes(wanted.batch, wanted.length, wanted.image_size)
+    sizes = kinds.ChosenSizes(wanted.batch, wanted.length, wanted.image_size)
     for spec in specs:
         packed = spec.name == "pixel_values" and len(spec.shape) == 2  # patches of all pictures
         if spec.shape and not packed:
@@ -252,7 +252,7 @@ def _sizes(wanted: Wanted, specs: Sequence[Spec]) -> kinds.Sizes:
     return sizes
 
 
-def _loss_of(model: nn.Module, wanted: Wanted) -> tuple[dict[str, bool], str]:
+def _loss_of(model: nn.Module, wanted: ModelSpec) -> tuple[dict[str, bool], str]:
     """What asks a Hugging Face model for its loss, beside labels; and a line where nothing does."""
     asks = {"labels", "return_loss"} & _parameters(model).keys()
     if not asks or not hasattr(model, "main_input_name"):
@@ -275,25 +275,25 @@ def _check_ids(model: nn.Module, specs: Mapping[str, Spec]) -> None:
     if ids is None or rows is None:
         return
     if ids.dtype not in (torch.int64, torch.int32):
-        raise DoorError(
+        raise LoadError(
             f"input_ids are whole numbers: write --input input_ids="
             f"{','.join(map(str, ids.shape))}:int64"
         )
     if ids.below is not None and ids.below > rows:
-        raise DoorError(
+        raise LoadError(
             f"ids below {ids.below} don't fit an embedding of {rows} rows: the largest id is "
             f"{rows - 1}"
         )
 
 
 def _check_labels(made: Mapping[str, Spec], changed: Mapping[str, Spec]) -> None:
-    """Refuse labels of another shape than the tokens that they are for. Raises `DoorError`."""
+    """Refuse labels of another shape than the tokens that they are for. Raises `LoadError`."""
     tokens = next((name for name in ("decoder_input_ids", "input_ids") if name in made), "")
     if not tokens or "labels" not in made or made["labels"].shape != made[tokens].shape:
         return
     labels, ids = (",".join(map(str, changed[name].shape)) for name in ("labels", tokens))
     if labels != ids:
-        raise DoorError(
+        raise LoadError(
             f"labels are {labels} and {tokens} are {ids}: give both the same shape, as --input "
             f"{tokens}={labels}:int64"
         )
@@ -305,7 +305,7 @@ def _check_values(model: nn.Module, kwargs: Mapping[str, Any]) -> None:
     if rows is None or not isinstance(ids, Tensor) or ids.is_meta or ids.is_floating_point():
         return
     if type(ids) is Tensor and ids.numel() and int(ids.max()) >= rows:
-        raise DoorError(
+        raise LoadError(
             f"input_ids hold {int(ids.max())}, and the embedding has {rows} rows: the largest id "
             f"is {rows - 1}"
         )

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from amp_lessons.amp.loading.given import Given
 from amp_lessons.amp.loading.inputs import MOST_VALUES
+from amp_lessons.amp.loading.model_spec import LoadedModel
 
 
-def batch_of(given: Given) -> int | None:
+def batch_of(given: LoadedModel) -> int | None:
     """The first size of the first tensor; None if there is none, or it is 0."""
     for leaf in tree_leaves((given.args, dict(given.kwargs))):
         if isinstance(leaf, Tensor) and leaf.dim():
@@ -21,7 +21,7 @@ def batch_of(given: Given) -> int | None:
     return None
 
 
-def with_batch(given: Given, batch: int) -> Given:
+def with_batch(given: LoadedModel, batch: int) -> LoadedModel:
     """The inputs with every tensor whose first size is the batch's made that long.
 
     Values are repeated from the start, so that ids stay in range and a mask stays a mask.

@@ -18,8 +18,8 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
-from amp_lessons.amp.loading.given import DoorError
 from amp_lessons.amp.loading.libraries import library, part_of
+from amp_lessons.amp.loading.model_spec import LoadError
 from amp_lessons.amp.loading.targets import FAILURES, WEIGHTS, built, in_words
 
 OTHER_FILES = {
@@ -80,7 +80,7 @@ def from_config_object(config: Any, real: bool = False) -> tuple[nn.Module, str]
 
 
 def read_config(where: str) -> tuple[dict[str, Any], str]:
-    """What a config file says, and where it was found if that is not plain. Raises `DoorError`.
+    """What a config file says, and where it was found if that is not plain. Raises `LoadError`.
 
     For a model type that has no file, the one key "config" holds transformers' default.
     """
@@ -90,13 +90,13 @@ def read_config(where: str) -> tuple[dict[str, Any], str]:
     if path.is_file():
         return _read(path), ""
     if path.suffix in (".json", *WEIGHTS) or where.startswith((".", "/", "~")):
-        raise DoorError(f"there is no file or folder {where}: give a model's config.json")
+        raise LoadError(f"there is no file or folder {where}: give a model's config.json")
     if "://" in where:
-        raise DoorError(
+        raise LoadError(
             f"nothing is downloaded, so {where} can't be read: save the config, and take --hf DIR"
         )
     if where.endswith(("/", "\\")) or where.count("/") > 1:  # a hub's names have one slash
-        raise DoorError(f"there is no folder {where}: give one that holds a model's config.json")
+        raise LoadError(f"there is no folder {where}: give one that holds a model's config.json")
     cached = _cached(where)
     if cached is not None:
         return _read(cached), f"config of {where} from this machine's Hugging Face cache"
@@ -121,20 +121,20 @@ def _in_folder(folder: Path) -> Path:
     for name in ("config.json", *OTHER_FILES):
         if (folder / name).is_file():
             if name in OTHER_FILES:
-                raise DoorError(f"{folder} is {OTHER_FILES[name].format(folder)}")
+                raise LoadError(f"{folder} is {OTHER_FILES[name].format(folder)}")
             return folder / name
-    raise DoorError(f"{folder} holds no config.json; save the model's config there")
+    raise LoadError(f"{folder} holds no config.json; save the model's config there")
 
 
 def _read(path: Path) -> dict[str, Any]:
     if path.suffix in WEIGHTS:
-        raise DoorError(f"{path} holds weights; give the config.json that goes with them")
+        raise LoadError(f"{path} holds weights; give the config.json that goes with them")
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise DoorError(f"{path} can't be read as JSON: {in_words(error)}") from error
+        raise LoadError(f"{path} can't be read as JSON: {in_words(error)}") from error
     if not isinstance(settings, dict) or not settings.keys() & {"model_type", "_class_name"}:
-        raise DoorError(
+        raise LoadError(
             f"{path} names neither model_type (transformers) nor _class_name (diffusers): give the "
             "config.json of a model"
         )
@@ -160,7 +160,7 @@ def _default(name: str) -> tuple[dict[str, Any], str]:
     if kind not in types:
         close = difflib.get_close_matches(plain.rpartition("/")[2], types, n=1)
         near = f", or --hf {close[0]} for that type's default" if close else ""
-        raise DoorError(
+        raise LoadError(
             f"there is no file {name}, and nothing is downloaded. Where you have a network, "
             f"AutoConfig.from_pretrained({name!r}).save_pretrained('DIR') saves its config; then "
             f"take --hf DIR{near}"
@@ -188,14 +188,14 @@ def _config(settings: dict[str, Any], where: str) -> Any:
         close = difflib.get_close_matches(str(kind), types, n=1)
         near = f"; did you mean {close[0]!r}?" if close else ""
         own = "; its code is not in transformers: build the model in a function, and name that"
-        raise DoorError(
+        raise LoadError(
             f"{where}: transformers {transformers.__version__} does not know the model type "
             f"{kind!r}{own if 'auto_map' in settings else near}"
         )
     try:
         return types[kind].from_dict(settings)
     except FAILURES as error:
-        raise DoorError(f"{where} is not a config that {kind} takes: {in_words(error)}") from error
+        raise LoadError(f"{where} is not a config that {kind} takes: {in_words(error)}") from error
 
 
 def _chosen(config: Any, found: Any, where: str) -> tuple[Any, str]:
@@ -218,7 +218,7 @@ def _chosen(config: Any, found: Any, where: str) -> tuple[Any, str]:
         name = modeling_auto.MODEL_MAPPING_NAMES.get(config.model_type)
     name = name[0] if isinstance(name, list | tuple) else name
     if name is None:
-        raise DoorError(
+        raise LoadError(
             f"{where} names no class of transformers under architectures; name one, as "
             f"transformers:SomeModel --hf {where}"
         )
@@ -235,18 +235,18 @@ def _narrow(config: Any) -> str:
 
 
 def _fitting(config: Any, found: Any, where: str) -> Any:
-    """The class of the command line, if the config is its own. Raises `DoorError`."""
+    """The class of the command line, if the config is its own. Raises `LoadError`."""
     name = getattr(found, "__name__", type(found).__name__)
     if name.startswith("Auto") and hasattr(found, "from_config"):
         return found
     wanted = getattr(found, "config_class", None)
     if not (isinstance(found, type) and issubclass(found, nn.Module)) or wanted is None:
-        raise DoorError(
+        raise LoadError(
             f"{name} is not a Hugging Face model class, so it can't take --hf; name the class, as "
             f"transformers:AutoModelForCausalLM, or leave one of the two out"
         )
     if not isinstance(config, wanted):
-        raise DoorError(
+        raise LoadError(
             f"{where} is a config of {config.model_type} ({type(config).__name__}), and {name} "
             f"takes {wanted.__name__}; leave {name} out, or give a config of its own"
         )
@@ -258,11 +258,11 @@ def _diffusers(settings: dict[str, Any], found: Any, where: str, real: bool) -> 
     try:
         chosen: Any = part_of("diffusers", name)
     except AttributeError:
-        raise DoorError(f"{where}: diffusers has no class {name!r}") from None
+        raise LoadError(f"{where}: diffusers has no class {name!r}") from None
     if found is not None and found is not chosen:
-        raise DoorError(f"{where} is a config of {name}, not of {found.__name__}; leave it out")
+        raise LoadError(f"{where} is a config of {name}, not of {found.__name__}; leave it out")
     if not (inspect.isclass(chosen) and issubclass(chosen, nn.Module)):
-        raise DoorError(f"{where}: {name} is not a model; give the config.json of one")
+        raise LoadError(f"{where}: {name} is not a model; give the config.json of one")
     build: Any = chosen
     return _built(lambda: build.from_config(settings), name, where, real)
 
@@ -291,6 +291,6 @@ def _built(build: Any, name: str, where: str, real: bool) -> nn.Module:
     try:
         model = built(build_here, real)
     except FAILURES as error:
-        raise DoorError(f"{name} can't be built from {where}: {in_words(error)}") from error
+        raise LoadError(f"{name} can't be built from {where}: {in_words(error)}") from error
     assert isinstance(model, nn.Module), "a model class gives a model"
     return model

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from amp_lessons.amp.loading.given import DoorError
+from amp_lessons.amp.loading.model_spec import LoadError
 
 FORMS = "write it as 32,64 or as input_ids=8,128:int64"
 SHORT = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}
@@ -46,20 +46,20 @@ class Spec:
     below: int | None = None
 
     def tensor(self, real: bool = False) -> Tensor:
-        """The input, with random numbers or on the meta device. Raises `DoorError`."""
+        """The input, with random numbers or on the meta device. Raises `LoadError`."""
         whole = not (self.dtype.is_floating_point or self.dtype.is_complex)
         try:
             empty = self.empty()
             return self._numbers() if real or (whole and empty.numel() <= MOST_VALUES) else empty
         except (RuntimeError, MemoryError):  # more than this machine has
-            raise DoorError(f"--input {self}: there is no room for its numbers") from None
+            raise LoadError(f"--input {self}: there is no room for its numbers") from None
 
     def empty(self) -> Tensor:
-        """The input on the meta device. Raises `DoorError` for more bytes than an int64 holds."""
+        """The input on the meta device. Raises `LoadError` for more bytes than an int64 holds."""
         try:
             return torch.empty(self.shape, dtype=self.dtype, device="meta")
         except (RuntimeError, TypeError):
-            raise DoorError(f"--input {self}: no tensor can be that large") from None
+            raise LoadError(f"--input {self}: no tensor can be that large") from None
 
     def _numbers(self) -> Tensor:
         drawn = torch.Generator().manual_seed(0)
@@ -81,10 +81,10 @@ class Spec:
 
 
 def parse(text: str) -> Spec:
-    """ "input_ids=2,16:int64<50257" as a `Spec`. Raises `DoorError`."""
+    """ "input_ids=2,16:int64<50257" as a `Spec`. Raises `LoadError`."""
     found = _PARTS.fullmatch(text.strip())
     if found is None:
-        raise DoorError(f"--input {text}: {FORMS}")
+        raise LoadError(f"--input {text}: {FORMS}")
     dtype = _dtype(text, found["dtype"])
     return Spec(
         _shape(text, found["sizes"]), dtype, found["name"] or "", _bound(text, dtype, found)
@@ -92,14 +92,14 @@ def parse(text: str) -> Spec:
 
 
 def parse_all(texts: Iterable[str]) -> tuple[Spec, ...]:
-    """Each text as a `Spec`. Raises `DoorError`, also for a name that comes twice."""
+    """Each text as a `Spec`. Raises `LoadError`, also for a name that comes twice."""
     specs = tuple(map(parse, texts))
     for spec in specs:
         spec.empty()  # before anything is built that takes time
     names = [spec.name for spec in specs if spec.name]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise DoorError(f"--input {twice}=… is given twice; give it once")
+        raise LoadError(f"--input {twice}=… is given twice; give it once")
     return specs
 
 
@@ -119,7 +119,7 @@ def _dtype(text: str, name: str | None) -> torch.dtype:
     name = "float32" if name is None else name.strip().removeprefix("torch.")
     dtype = getattr(torch, SHORT.get(name, name or "float32"), None)
     if not isinstance(dtype, torch.dtype):
-        raise DoorError(f"--input {text}: {name!r} is not a dtype; try float32, int64 or bool")
+        raise LoadError(f"--input {text}: {name!r} is not a dtype; try float32, int64 or bool")
     return dtype
 
 
@@ -130,9 +130,9 @@ def _shape(text: str, sizes: str) -> tuple[int, ...]:
     try:
         shape = tuple(int(size) for size in re.split(r"[,x]", inner.strip("()[] ,")))
     except ValueError:
-        raise DoorError(f"--input {text}: write a shape as 32,64 or as 8,128:int64") from None
+        raise LoadError(f"--input {text}: write a shape as 32,64 or as 8,128:int64") from None
     if min(shape) < 0:
-        raise DoorError(f"--input {text}: a size can't be negative; write a shape as 32,64")
+        raise LoadError(f"--input {text}: a size can't be negative; write a shape as 32,64")
     return shape
 
 
@@ -140,7 +140,7 @@ def _bound(text: str, dtype: torch.dtype, found: re.Match[str]) -> int | None:
     if found["below"] is None:
         return None
     if dtype.is_floating_point or dtype.is_complex or dtype == torch.bool:
-        raise DoorError(
+        raise LoadError(
             f"--input {text}: a bound is for whole numbers; write 2,16:int64<{found['below']}"
         )
     try:
@@ -148,5 +148,5 @@ def _bound(text: str, dtype: torch.dtype, found: re.Match[str]) -> int | None:
     except ValueError:
         below = 0
     if below < 1:
-        raise DoorError(f"--input {text}: the bound after < is a whole number above 0")
+        raise LoadError(f"--input {text}: the bound after < is a whole number above 0")
     return below

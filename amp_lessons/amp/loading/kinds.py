@@ -14,8 +14,8 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from amp_lessons.amp.loading.given import DoorError
 from amp_lessons.amp.loading.inputs import Spec
+from amp_lessons.amp.loading.model_spec import LoadError
 
 BATCH, LENGTH, IMAGE, SAMPLES, FRAMES = 2, 512, 224, 16_000, 8
 """Defaults: of a batch, a text's tokens, an image's side, a second of sound, a video's pictures."""
@@ -36,7 +36,7 @@ PADDING_ROWS = 2
 
 
 @dataclass(frozen=True)
-class Sizes:
+class ChosenSizes:
     """What a person chose; None for the default."""
 
     batch: int | None = None
@@ -48,7 +48,7 @@ class Sizes:
         return BATCH if self.batch is None else self.batch
 
 
-def made(model: nn.Module, sizes: Sizes, labels: bool) -> dict[str, Spec]:
+def made(model: nn.Module, sizes: ChosenSizes, labels: bool) -> dict[str, Spec]:
     """Inputs by the names of the forward's parameters; {} for a model of no library known here.
 
     Args:
@@ -78,7 +78,7 @@ def made(model: nn.Module, sizes: Sizes, labels: bool) -> dict[str, Spec]:
     return _positions(whole, model, specs)
 
 
-def past_the_config(model: nn.Module, sizes: Sizes) -> str:
+def past_the_config(model: nn.Module, sizes: ChosenSizes) -> str:
     """A line if a text is longer than what a model of transformers was made for; else ""."""
     config = getattr(model, "config", None)
     if config is None or getattr(model, "main_input_name", "") != "input_ids":
@@ -99,7 +99,7 @@ def told(specs: Mapping[str, Spec]) -> str:
 class _Text:
     """Inputs of a model of transformers: text, pictures, sound, and labels."""
 
-    def __init__(self, model: Any, config: Any, sizes: Sizes, labels: bool) -> None:
+    def __init__(self, model: Any, config: Any, sizes: ChosenSizes, labels: bool) -> None:
         self.model, self.sizes, self.labels = model, sizes, labels
         self.config = config
         text = getattr(config, "get_text_config", lambda **_: config)
@@ -145,7 +145,7 @@ class _Text:
         }
         if name in makers:
             return makers[name]()
-        raise DoorError(
+        raise LoadError(
             f"{type(self.model).__name__} takes {name}, and no rule here says its shape: give it "
             f"with --input {name}=SIZES"
         )
@@ -156,7 +156,7 @@ class _Text:
         if asked is None:
             return min(most or LENGTH, LENGTH)
         if most is not None and asked > most and _looks_up_positions(self.model, most):
-            raise DoorError(
+            raise LoadError(
                 f"{asked} tokens are too many: --length is at most {most} here, for the model has "
                 "no more positions"
             )
@@ -253,7 +253,7 @@ class _Text:
         return {}
 
 
-def _diffusion(model: nn.Module, config: Any, sizes: Sizes) -> dict[str, Spec]:
+def _diffusion(model: nn.Module, config: Any, sizes: ChosenSizes) -> dict[str, Spec]:
     """Inputs of diffusers' UNets, autoencoders and diffusion transformers."""
     examples, name = sizes.examples, type(model).__name__
     height, width = _pair(sizes.image or config.get("sample_size") or 64)
@@ -286,7 +286,7 @@ def _diffusion(model: nn.Module, config: Any, sizes: Sizes) -> dict[str, Spec]:
     return asked
 
 
-def _flux(config: Any, sizes: Sizes) -> dict[str, Spec]:
+def _flux(config: Any, sizes: ChosenSizes) -> dict[str, Spec]:
     """Packed patches of 2 by 2: a picture of 1,024 pixels is 64 by 64 of them."""
     examples, text = sizes.examples, sizes.length or LENGTH
     patches = ((sizes.image or 64) // 2 if sizes.image else 64) ** 2
@@ -312,7 +312,7 @@ def _cross(config: Any) -> int:
     return int(width[0] if isinstance(width, list | tuple) else width)
 
 
-def _timm(model: Any, sizes: Sizes) -> dict[str, Spec]:
+def _timm(model: Any, sizes: ChosenSizes) -> dict[str, Spec]:
     config: Mapping[str, Any] = model.default_cfg
     channels, height, width = config.get("input_size") or (3, IMAGE, IMAGE)
     if sizes.image:

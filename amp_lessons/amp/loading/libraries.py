@@ -13,8 +13,8 @@ from types import ModuleType
 
 import torch
 
-from amp_lessons.amp.loading.given import DoorError
-from amp_lessons.amp.loading.talk import heard
+from amp_lessons.amp.loading.captured_output import heard
+from amp_lessons.amp.loading.model_spec import LoadError
 from amp_lessons.amp.loading.targets import FAILURES, in_words
 from amp_lessons.amp.loading.vision_ops import declare_on_import
 
@@ -34,23 +34,23 @@ def go_offline() -> None:
 
 
 def library(name: str) -> ModuleType:
-    """transformers, diffusers or timm. Raises `DoorError` if it is missing or broken."""
+    """transformers, diffusers or timm. Raises `LoadError` if it is missing or broken."""
     go_offline()
     if importlib.util.find_spec(name) is None:
-        raise DoorError(f"{name} is not installed: pip install {name}")
+        raise LoadError(f"{name} is not installed: pip install {name}")
     try:
         with heard():
             declare_on_import()
             return importlib.import_module(name)
     except FAILURES as error:
-        raise DoorError(
+        raise LoadError(
             f"cannot import {name}: {in_words(error)}; reinstall it beside torch "
             f"{torch.__version__}"
         ) from error
 
 
 def part_of(name: str, attribute: str) -> object:
-    """A class of a library, which loads it now. Raises `DoorError` if that fails.
+    """A class of a library, which loads it now. Raises `LoadError` if that fails.
 
     Raises:
         AttributeError: if there is no such name.
@@ -63,4 +63,4 @@ def part_of(name: str, attribute: str) -> object:
         raise
     except FAILURES as error:
         root = error.__cause__ or error
-        raise DoorError(f"cannot import {name}.{attribute}: {in_words(root)}") from error
+        raise LoadError(f"cannot import {name}.{attribute}: {in_words(root)}") from error

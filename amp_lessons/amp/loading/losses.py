@@ -10,8 +10,8 @@ from typing import Any
 from torch import nn
 
 from amp_lessons.amp.loading import targets
-from amp_lessons.amp.loading.given import DoorError
 from amp_lessons.amp.loading.inputs import parse
+from amp_lessons.amp.loading.model_spec import LoadError
 from amp_lessons.core.errors import AmpLessonsError
 
 Loss = Callable[[Any, Any], Any]
@@ -30,37 +30,37 @@ def named(text: str, target: str = "", real: bool = False) -> tuple[Loss | None,
     """
     if not text:
         if target:
-            raise DoorError("--target goes with --loss: name the loss that takes it")
+            raise LoadError("--target goes with --loss: name the loss that takes it")
         return None, None
     if hasattr(nn.functional, text):
-        raise DoorError(f"--loss {text} names no module: write --loss torch.nn.functional:{text}")
+        raise LoadError(f"--loss {text} names no module: write --loss torch.nn.functional:{text}")
     if isinstance(getattr(nn, text, None), type):
-        raise DoorError(f"--loss {text} names no module: write --loss torch.nn:{text}")
+        raise LoadError(f"--loss {text} names no module: write --loss torch.nn:{text}")
     named = targets.read(text)
     found = targets.find(named)
     if isinstance(found, type) and issubclass(found, nn.Module):
         found = targets.make(found, named, real)
     if not callable(found):
-        raise DoorError(f"--loss {text} names {type(found).__name__}, which can't be called")
+        raise LoadError(f"--loss {text} names {type(found).__name__}, which can't be called")
     if not target:
         if _needs_two(found):
-            raise DoorError(f"{named.path} takes a target: add --target SHAPE")
+            raise LoadError(f"{named.path} takes a target: add --target SHAPE")
         return lambda output, _: found(output), None
     return found, parse(target).tensor(real)
 
 
 @contextlib.contextmanager
-def with_cure(target: str) -> Iterator[None]:
-    """Add to an error what to write, where the loss wanted class numbers. Raises `DoorError`."""
+def with_fix(target: str) -> Iterator[None]:
+    """Add to an error what to write, where the loss wanted class numbers. Raises `LoadError`."""
     try:
         yield
     except AmpLessonsError as error:
         if target and "takes 1 positional argument but 2 were given" in str(error):
-            raise DoorError(f"{error}; leave out --target") from error
+            raise LoadError(f"{error}; leave out --target") from error
         if not target or "Expected dtype int32/int64 for index" not in str(error):
             raise
         sizes = ",".join(map(str, parse(target).shape))
-        raise DoorError(f"{error}; try --target {sizes}:int64") from error
+        raise LoadError(f"{error}; try --target {sizes}:int64") from error
 
 
 def _needs_two(loss: Callable[..., Any]) -> bool:

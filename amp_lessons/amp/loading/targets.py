@@ -23,11 +23,11 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from amp_lessons.amp.fakes.errors import wants_gpu
-from amp_lessons.amp.fakes.known import KnownValues, value_of
-from amp_lessons.amp.fakes.modes import fake_mode, quiet, rng_kept
-from amp_lessons.amp.loading.given import DoorError
-from amp_lessons.amp.loading.talk import heard
+from amp_lessons.amp.fake_tensors.errors import wants_gpu
+from amp_lessons.amp.fake_tensors.known import KnownValues, value_of
+from amp_lessons.amp.fake_tensors.modes import fake_mode, quiet, rng_kept
+from amp_lessons.amp.loading.captured_output import heard
+from amp_lessons.amp.loading.model_spec import LoadError
 
 FAILURES = (Exception, SystemExit)
 """A script that calls sys.exit() must not end ours unheard."""
@@ -58,10 +58,10 @@ class Target:
 
 
 def read(text: str) -> Target:
-    """The target's parts. Raises `DoorError` with the form that was expected."""
+    """The target's parts. Raises `LoadError` with the form that was expected."""
     found = _TARGET.fullmatch(text.strip())
     if found is None:
-        raise DoorError(f"{text!r} is not of the form package.module:factory{_instead(text)}")
+        raise LoadError(f"{text!r} is not of the form package.module:factory{_instead(text)}")
     call = found["call"]
     if call is None:
         return Target(found["module"], found["path"])
@@ -70,7 +70,7 @@ def read(text: str) -> Target:
         args = tuple(ast.literal_eval(argument) for argument in parsed.args)
         kwargs = {word.arg: ast.literal_eval(word.value) for word in parsed.keywords}
     except (SyntaxError, ValueError, AttributeError):
-        raise DoorError(
+        raise LoadError(
             f"{text!r}: the arguments of a call must be plain values, as in "
             f"'{found['module']}:{found['path']}(width=512, name=\"small\")'"
         ) from None
@@ -78,20 +78,20 @@ def read(text: str) -> Target:
 
 
 def find(target: Target) -> Any:
-    """What the target names: a function, a class or a model. Raises `DoorError`."""
+    """What the target names: a function, a class or a model. Raises `LoadError`."""
     owner: Any = _import(target)
     for name in target.path.split("."):
         try:
             owner = getattr(owner, name)
         except AttributeError:
-            raise DoorError(f"{target.module} has no {target.path!r}{_near(owner, name)}") from None
+            raise LoadError(f"{target.module} has no {target.path!r}{_near(owner, name)}") from None
         except FAILURES as error:  # a library that loads its parts when they are asked for
-            raise DoorError(f"cannot import {target}: {in_words(error)}") from error
+            raise LoadError(f"cannot import {target}: {in_words(error)}") from error
     return owner
 
 
 def make(found: Any, target: Target, real: bool = False) -> Any:
-    """What a factory gives, built on fake tensors where that works. Raises `DoorError`."""
+    """What a factory gives, built on fake tensors where that works. Raises `LoadError`."""
     if isinstance(found, nn.Module) or not callable(found):
         return found
     _check_arguments(found, target)
@@ -102,7 +102,7 @@ def make(found: Any, target: Target, real: bool = False) -> Any:
     try:
         return built(build, real)
     except FAILURES as error:
-        raise DoorError(f"{target} failed: {in_words(error)}{_cure(error, target)}") from error
+        raise LoadError(f"{target} failed: {in_words(error)}{_cure(error, target)}") from error
 
 
 def built(build: Any, real: bool = False) -> Any:
@@ -119,7 +119,7 @@ def built(build: Any, real: bool = False) -> Any:
 
 
 def unpacked(made: Any, target: str) -> tuple[nn.Module, tuple[Any, ...], dict[str, Any]]:
-    """A model and its inputs from what a factory may give. Raises `DoorError`.
+    """A model and its inputs from what a factory may give. Raises `LoadError`.
 
     That is a model, ``(model, inputs)`` or ``(model, args, kwargs)``. Inputs are a tuple or a list
     of positional ones, a dict of keyword inputs, or a single one.
@@ -130,12 +130,12 @@ def unpacked(made: Any, target: str) -> tuple[nn.Module, tuple[Any, ...], dict[s
         if inspect.iscoroutine(made):
             made.close()
         what = f"the class {model.__name__}" if isinstance(model, type) else type(made).__name__
-        raise DoorError(
+        raise LoadError(
             f"{target} gives {what}; it must give an nn.Module, (model, inputs) or "
             "(model, args, kwargs)"
         )
     if len(parts) > 3 or (len(parts) == 3 and not isinstance(parts[2], Mapping)):
-        raise DoorError(
+        raise LoadError(
             f"{target} gives {len(parts)} things; it must give a model, (model, inputs) or "
             "(model, args, kwargs), with kwargs a dict"
         )
@@ -174,11 +174,11 @@ def _import(target: Target) -> ModuleType:
             cure = "; run this in its folder, or install it"
         else:
             cure = f"; pip install {missing.partition('.')[0]}, or whatever provides it"
-        raise DoorError(f"cannot import {name}: {in_words(error)}{cure}") from error
-    except DoorError:
+        raise LoadError(f"cannot import {name}: {in_words(error)}{cure}") from error
+    except LoadError:
         raise
     except FAILURES as error:
-        raise DoorError(f"cannot import {name}: {in_words(error)}{_cure(error, target)}") from error
+        raise LoadError(f"cannot import {name}: {in_words(error)}{_cure(error, target)}") from error
 
 
 def _from_path(name: str) -> ModuleType:
@@ -192,7 +192,7 @@ def _from_file(target: Target) -> ModuleType:
     if not file.is_file():
         nearby = sorted(file.parent.glob("*.py")) if file.parent.is_dir() else []
         close = difflib.get_close_matches(file.name, [path.name for path in nearby], n=1)
-        raise DoorError(
+        raise LoadError(
             f"there is no file {target.module}"
             f"{f'; did you mean {file.parent / close[0]}?' if close else ''}"
         )
@@ -239,7 +239,7 @@ def _search(folder: Path) -> None:
 
 
 def _check_arguments(found: Any, target: Target) -> None:
-    """Refuse a call without the arguments that the factory needs. Raises `DoorError`."""
+    """Refuse a call without the arguments that the factory needs. Raises `LoadError`."""
     try:
         signature = inspect.signature(found)
     except (TypeError, ValueError):  # nothing to look at
@@ -254,7 +254,7 @@ def _check_arguments(found: Any, target: Target) -> None:
                 "give its config with --hf config.json, or call it in a function of your own "
                 "and name that"
             )
-        raise DoorError(f"{target} is called without what it needs: {error}; {cure}") from None
+        raise LoadError(f"{target} is called without what it needs: {error}; {cure}") from None
 
 
 def _instead(text: str) -> str:

@@ -2,9 +2,10 @@
 activations, and the casts that autocast's cache keeps.
 
 `training_memory` runs the forward once on fake tensors, so a model of any size can be asked about
-on any machine; what autograd saves is counted by the hooks of `fakes`. `allocator_check` holds the
-count against what CUDA's allocator says, where there is one. `BytesAlive` follows the bytes through
-a step, operation by operation, and `gpt_steps` does so for a GPT-2 of any size on fake tensors.
+on any machine; what autograd saves is counted by the hooks of `fake_tensors`. `allocator_check`
+holds the count against what CUDA's allocator says, where there is one. `BytesAlive` follows the
+bytes through a step, operation by operation, and `gpt_steps` does so for a GPT-2 of any size on
+fake tensors.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from torch.nn.functional import cross_entropy
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from amp_lessons.amp.fakes.calls import GpuCalls, on_gpu
-from amp_lessons.amp.fakes.errors import MODEL_RAISES, TraceError, kind_of, reason
-from amp_lessons.amp.fakes.known import KnownValues
-from amp_lessons.amp.fakes.models import (
+from amp_lessons.amp.fake_tensors.calls import GpuCalls, on_gpu
+from amp_lessons.amp.fake_tensors.errors import MODEL_RAISES, TraceError, kind_of, reason
+from amp_lessons.amp.fake_tensors.known import KnownValues
+from amp_lessons.amp.fake_tensors.models import (
     check_inputs,
     check_loss,
     check_model,
@@ -35,7 +36,7 @@ from amp_lessons.amp.fakes.models import (
     stand_in,
     tensors_in,
 )
-from amp_lessons.amp.fakes.modes import (
+from amp_lessons.amp.fake_tensors.modes import (
     as_in_a_run,
     autocast_on,
     check_device,
@@ -44,9 +45,9 @@ from amp_lessons.amp.fakes.modes import (
     quiet,
     rng_kept,
 )
-from amp_lessons.amp.fakes.not_run import NotRun, Used, worth_naming
-from amp_lessons.amp.fakes.ops import is_cached, run_op, storage_id
-from amp_lessons.amp.fakes.saved import SavedBytes
+from amp_lessons.amp.fake_tensors.not_run import NotRun, Used, worth_naming
+from amp_lessons.amp.fake_tensors.ops import is_cached, run_op, storage_id
+from amp_lessons.amp.fake_tensors.saved import SavedBytes
 from amp_lessons.amp.training.models import GPT
 from amp_lessons.core.sizes import size
 

@@ -1,6 +1,6 @@
 """Watching a training loop with real values: what breaks, where, and what FP16 would make of it.
 
-`amp_lessons.monitor(model, scaler)` is the door. `watching` holds the monitor, `report` what it
+Begin with `amp_lessons.monitor(model, scaler)`. `watching` holds the monitor, `report` what it
 tells; the rest is how it finds out.
 """
 
@@ -10,13 +10,13 @@ import torch
 from torch import nn
 
 from amp_lessons.amp.monitor.arguments import MonitorError
-from amp_lessons.amp.monitor.diagnosis import Diagnosis
+from amp_lessons.amp.monitor.diagnosis import Advice
 from amp_lessons.amp.monitor.findings import Fault, Sample, Seen, Skip
 from amp_lessons.amp.monitor.watching import Monitor
 from amp_lessons.amp.numbers.formats import Format
 from amp_lessons.amp.scaling.scaler_log import ScalerLog
 
-__all__ = ["Diagnosis", "Fault", "Monitor", "MonitorError", "Sample", "Seen", "Skip", "monitor"]
+__all__ = ["Advice", "Fault", "Monitor", "MonitorError", "Sample", "Seen", "Skip", "monitor"]
 
 
 def monitor(

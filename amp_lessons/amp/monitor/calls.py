@@ -75,7 +75,7 @@ class AutocastState:
 
 
 @dataclass(eq=False)
-class Call:
+class ModuleCall:
     """One call of a module by the user's own code.
 
     Attributes:
@@ -116,9 +116,9 @@ def _version(tensor: Tensor) -> int:
 
 def noted(
     path: str, module: nn.Module, args: Any, kwargs: Any, mark: Mark | None, device: torch.device
-) -> Call:
+) -> ModuleCall:
     """Note a call that is about to run."""
-    call = Call(
+    call = ModuleCall(
         path,
         module,
         args,
@@ -179,7 +179,7 @@ class _Around(nn.Module):
         work(self.inner)
 
 
-def run_again(call: Call, prefix: str, *, backward: bool, underflow: bool = False) -> Rerun:
+def run_again(call: ModuleCall, prefix: str, *, backward: bool, underflow: bool = False) -> Rerun:
     """Run a call once more with an `OpLog`, forward or forward and backward.
 
     Args:
@@ -242,7 +242,7 @@ def _alias(parameter: Tensor) -> Tensor:
     return parameter.detach().requires_grad_(parameter.requires_grad)
 
 
-def _fresh_inputs(call: Call, log: OpLog) -> tuple[Any, Any]:
+def _fresh_inputs(call: ModuleCall, log: OpLog) -> tuple[Any, Any]:
     """The call's inputs as leaves of a new graph. What the model changes in place is a copy."""
     count = iter(range(1 << 30))
 

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from amp_lessons.amp.monitor.counting import Tally, largest_safe_scale, smallest_saving_scale
-from amp_lessons.amp.monitor.cures import cure_of
 from amp_lessons.amp.monitor.findings import Fault, Findings
+from amp_lessons.amp.monitor.fixes import fix_of
 from amp_lessons.amp.numbers.formats import BF16, FP32, Format
 from amp_lessons.core.catalogue import Lesson, lesson_called
 
@@ -18,7 +18,7 @@ SINKING = 8
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class Advice:
     """One finding in words.
 
     Attributes:
@@ -46,7 +46,7 @@ class Diagnosis:
         return lesson_called(self.lesson)
 
 
-def diagnoses(seen: Findings) -> list[Diagnosis]:
+def diagnoses(seen: Findings) -> list[Advice]:
     """Everything there is to say about a run, the worst first."""
     found = [of_fault(fault) for fault in seen.faults]
     found += _of_scaler(seen)
@@ -58,10 +58,10 @@ def diagnoses(seen: Findings) -> list[Diagnosis]:
 # ---- faults ----------------------------------------------------------------------------------
 
 
-def of_fault(fault: Fault) -> Diagnosis:
+def of_fault(fault: Fault) -> Advice:
     """One fault in words."""
-    cure, lesson = cure_of(fault)
-    return Diagnosis("wrong numbers", title(fault), _where(fault), cure, lesson)
+    cure, lesson = fix_of(fault)
+    return Advice("wrong numbers", title(fault), _where(fault), cure, lesson)
 
 
 _PLACES = {
@@ -122,7 +122,7 @@ def parameters(count: int) -> str:
 # ---- the scaler ------------------------------------------------------------------------------
 
 
-def _of_scaler(seen: Findings) -> list[Diagnosis]:
+def _of_scaler(seen: Findings) -> list[Advice]:
     if not seen.skips or not seen.scales:
         return []
     last = {skip.step for skip in seen.skips if skip.step >= seen.steps - 10}
@@ -132,7 +132,7 @@ def _of_scaler(seen: Findings) -> list[Diagnosis]:
     cause = next((skip.cause for skip in reversed(seen.skips) if skip.cause), None)
     why = f"The last one: {title(cause)} ({cause.place})." if cause else "No op was found."
     return [
-        Diagnosis(
+        Advice(
             "wrong numbers",
             f"GradScaler skipped {len(seen.skips)} of {len(seen.scales)} steps and doesn't settle",
             f"The scale went from {power(seen.scales[0])} to {power(min(seen.scales))}.\n{why}",
@@ -146,7 +146,7 @@ def _of_scaler(seen: Findings) -> list[Diagnosis]:
 # ---- ranges ----------------------------------------------------------------------------------
 
 
-def _near_the_end(seen: Findings) -> list[Diagnosis]:
+def _near_the_end(seen: Findings) -> list[Advice]:
     """FP16 activations that are close to 65504."""
     close = [
         (part.activations.largest, part.path or "the model")
@@ -157,7 +157,7 @@ def _near_the_end(seen: Findings) -> list[Diagnosis]:
         return []
     largest, path = max(close)
     return [
-        Diagnosis(
+        Advice(
             "watch",
             f"FP16 activations reach {largest:,.0f}; FP16 ends at 65,504",
             f"The largest come out of {path}.",
@@ -167,7 +167,7 @@ def _near_the_end(seen: Findings) -> list[Diagnosis]:
     ]
 
 
-def _what_the_format_would_do(seen: Findings) -> list[Diagnosis]:
+def _what_the_format_would_do(seen: Findings) -> list[Advice]:
     """What the format that was asked for would do to a run in a wider one."""
     format = seen.format
     if format in (BF16, FP32):
@@ -180,7 +180,7 @@ def _what_the_format_would_do(seen: Findings) -> list[Diagnosis]:
     if over and over[0][0] > 0:
         worst = over[0][1]
         found.append(
-            Diagnosis(
+            Advice(
                 "note",
                 f"In {format.name} some activations would overflow",
                 f"{worst.path or 'the model'} reaches {worst.activations.largest:.3g}; "
@@ -193,7 +193,7 @@ def _what_the_format_would_do(seen: Findings) -> list[Diagnosis]:
     if text and any(fault.kind == "underflow" for fault in seen.faults):
         text += " Gradients that were 0 before they could be counted are left out of this."
     if text:
-        found.append(Diagnosis("note", f"Loss scales for {format.name}", text, "", "grad_scaler"))
+        found.append(Advice("note", f"Loss scales for {format.name}", text, "", "grad_scaler"))
     return found
 
 

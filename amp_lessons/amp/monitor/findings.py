@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from amp_lessons.amp.monitor.counting import Tally
-from amp_lessons.amp.monitor.places import NOWHERE, Place
+from amp_lessons.amp.monitor.places import NOWHERE, CodeLine
 from amp_lessons.amp.numbers.formats import Format
 
 Phase = Literal["forward", "loss", "backward", "input", "parameter", "gradient", "buffer", "use"]
@@ -39,7 +39,7 @@ class Fault:
     kind: str
     phase: Phase
     op: str
-    place: Place = NOWHERE
+    place: CodeLine = NOWHERE
     module: str = ""
     always: bool | None = None
     parameters: tuple[str, ...] = ()

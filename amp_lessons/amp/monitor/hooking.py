@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from amp_lessons.amp.monitor.search import Node, Pass
+from amp_lessons.amp.monitor.search import BackwardPass, GraphNode
 from amp_lessons.amp.monitor.tensors import extremes
 
 MOST_NODES = 512
@@ -97,7 +97,7 @@ class ModuleHooks:
         self._handles.clear()
 
 
-def hook_nodes(current: Pass, todo: list[Any]) -> Iterator[Any]:
+def hook_nodes(current: BackwardPass, todo: list[Any]) -> Iterator[Any]:
     """Hook autograd's nodes from these on, until the model's calls. Gives the handles."""
     begin = min(call.first for call in current.calls)
     while todo and len(current.nodes) < MOST_NODES:
@@ -110,18 +110,18 @@ def hook_nodes(current: Pass, todo: list[Any]) -> Iterator[Any]:
         after = [n for n, _ in node.next_functions if n is not None]
         leads_to = tuple(n._sequence_nr() for n in after)
         at_edge = any(map(current.in_a_call, leads_to))
-        current.nodes[sequence] = Node(node.name(), sequence, leads_to, at_edge)
+        current.nodes[sequence] = GraphNode(node.name(), sequence, leads_to, at_edge)
         yield node.register_prehook(functools.partial(_came, current, sequence))
         todo += after
 
 
-def hook_between(current: Pass) -> Iterator[Any]:
+def hook_between(current: BackwardPass) -> Iterator[Any]:
     """The same between two calls, where a loop calls the parts of its model one by one."""
     inputs = [tensor.grad_fn for call in current.calls for tensor in call.inputs()]
     yield from hook_nodes(current, [node for node in inputs if node is not None])
 
 
-def reaches(current: Pass, roots: list[Tensor]) -> bool:
+def reaches(current: BackwardPass, roots: list[Tensor]) -> bool:
     """Whether a backward pass from these roots comes to the model's calls.
 
     One that doesn't belongs to another model, as in a GAN. Call `hook_nodes` before.
@@ -132,7 +132,7 @@ def reaches(current: Pass, roots: list[Tensor]) -> bool:
     return len(current.nodes) >= MOST_NODES or any(n.at_edge for n in current.nodes.values())
 
 
-def _came(current: Pass, sequence: int, grads: tuple[Tensor | None, ...]) -> None:
+def _came(current: BackwardPass, sequence: int, grads: tuple[Tensor | None, ...]) -> None:
     node = current.nodes[sequence]
     current.order.append(sequence)
     node.came += [found for g in grads if g is not None and (found := extremes(g)) is not None]

@@ -14,7 +14,7 @@ from torch.nn.utils import get_total_norm
 
 from amp_lessons.amp.monitor.findings import Fault, Skip
 from amp_lessons.amp.monitor.places import Mark
-from amp_lessons.amp.monitor.search import Pass, Search
+from amp_lessons.amp.monitor.search import BackwardPass, Search
 from amp_lessons.amp.monitor.tensors import FINITE, INF, NAN, kind, kind_of, numbers_of
 
 NAMED = 5
@@ -76,7 +76,9 @@ class Inquiry:
         if (fault.phase, fault.op, fault.place) not in known and not after_another:
             self.faults.append(fault)
 
-    def _investigate(self, step: int, passes: list[Pass], broken: list[str]) -> Fault | None:
+    def _investigate(
+        self, step: int, passes: list[BackwardPass], broken: list[str]
+    ) -> Fault | None:
         """Run what can be run again, and name the op. None if there were enough of these."""
         if self._reruns <= 0:
             return None
@@ -94,7 +96,7 @@ class Inquiry:
 
     # ---- when to look ------------------------------------------------------------------------
 
-    def after_backward(self, step: int, passes: list[Pass]) -> None:
+    def after_backward(self, step: int, passes: list[BackwardPass]) -> None:
         """After a backward pass without a scaler, or a call without gradients: is all finite?"""
         current = passes[-1]
         broken = self.broken_gradients()
@@ -104,7 +106,7 @@ class Inquiry:
             self.add(self._investigate(step, passes, broken), broken, None)
         self.stale = bool(broken)
 
-    def after_update(self, step: int, passes: list[Pass], scale: float) -> None:
+    def after_update(self, step: int, passes: list[BackwardPass], scale: float) -> None:
         """A loss can be NaN while every gradient is finite, as when each label is ignored."""
         self.stale = False
         self._worked = max(self._worked, scale)
@@ -114,7 +116,9 @@ class Inquiry:
             self.bad_steps.append(step)
             self.add(self._investigate(step, bad, []), [], scale)
 
-    def after_skip(self, step: int, passes: list[Pass], scale: float, skips: list[Skip]) -> None:
+    def after_skip(
+        self, step: int, passes: list[BackwardPass], scale: float, skips: list[Skip]
+    ) -> None:
         """Add a skipped step to the list. If the scale isn't to blame, there is a fault too."""
         broken = self.broken_gradients()
         strange = scale <= self._worked
@@ -129,7 +133,7 @@ class Inquiry:
             self.add(cause, broken, scale)
 
     def _why_skipped(
-        self, step: int, passes: list[Pass], broken: list[str], before: int, strange: bool
+        self, step: int, passes: list[BackwardPass], broken: list[str], before: int, strange: bool
     ) -> Fault | None:
         """What overflowed. To skip a step is normal, so only the first few are looked into.
 
@@ -144,7 +148,7 @@ class Inquiry:
             self._of_skips -= 1
         return self._investigate(step, passes, broken)
 
-    def after_underflow(self, step: int, current: Pass, scale: float | None) -> None:
+    def after_underflow(self, step: int, current: BackwardPass, scale: float | None) -> None:
         """Half of the gradients are zero: see whether float16 lost them."""
         if self._of_underflow <= 0:
             return

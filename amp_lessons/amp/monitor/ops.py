@@ -57,7 +57,7 @@ class _Source:
 
 
 @dataclass(eq=False)
-class Given:
+class Operand:
     """One tensor that went into an op.
 
     Attributes:
@@ -113,7 +113,7 @@ class Op:
     sequence: int
     node: str
     node_sequence: int
-    given: list[Given] = field(default_factory=list)
+    given: list[Operand] = field(default_factory=list)
     found: list[Extremes] = field(default_factory=list)
     constant: bool = False
     beyond: float | None = None
@@ -132,7 +132,7 @@ class Op:
 
 
 @dataclass(frozen=True)
-class Origin:
+class FaultOrigin:
     """Where a broken number came from.
 
     Attributes:
@@ -200,14 +200,14 @@ class OpLog(TorchDispatchMode):
 
     # ---- one op ------------------------------------------------------------------------------
 
-    def _given(self, tensor: Tensor) -> Given:
+    def _given(self, tensor: Tensor) -> Operand:
         key = _storage(tensor)
         source = self._sources.get(key) if key is not None else None
         if source is None:
             source = _Source("", extremes(tensor))
             if key is not None:
                 self._sources[key] = source
-        return Given(source, len(source.ops), extremes(tensor) if self.exact else None)
+        return Operand(source, len(source.ops), extremes(tensor) if self.exact else None)
 
     def _again(
         self, func: Any, args: Any, kwargs: Any, inputs: list[Tensor]
@@ -230,7 +230,7 @@ class OpLog(TorchDispatchMode):
         func: Any,
         args: Any,
         kwargs: Any,
-        given: list[Given],
+        given: list[Operand],
         inputs: list[Tensor],
         result: Any,
         again: Callable[[torch.dtype], Any] | None,
@@ -307,7 +307,7 @@ class OpLog(TorchDispatchMode):
         """The op of the forward pass that made autograd's node with this number."""
         return self._lines.get(sequence)
 
-    def origins(self, tensors: Iterable[Tensor]) -> list[Origin]:
+    def origins(self, tensors: Iterable[Tensor]) -> list[FaultOrigin]:
         """Where what is broken in these tensors came from, the earliest op first."""
         found = []
         for tensor in tensors:
@@ -315,25 +315,25 @@ class OpLog(TorchDispatchMode):
             broken = kind(extremes(tensor))
             if source is None or broken == FINITE:
                 continue
-            last = _breaker(Given(source, len(source.ops), extremes(tensor)))
+            last = _breaker(Operand(source, len(source.ops), extremes(tensor)))
             if isinstance(last, Op):
                 found.append(_origin(last, set()))
             elif self.ops:  # no op touched it: it was broken when it came
-                found.append(_from_outside(self.ops[0], Given(source, 0, source.before)))
+                found.append(_from_outside(self.ops[0], Operand(source, 0, source.before)))
         return sorted(found, key=lambda origin: origin.op.number)
 
-    def last_broken(self) -> Origin | None:
+    def last_broken(self) -> FaultOrigin | None:
         """Where the last result came from, if it is broken."""
         last = next((op for op in reversed(self.ops) if op.kind() != FINITE), None)
         return _origin(last, set()) if last else None
 
 
-def origin_of(op: Op) -> Origin:
+def origin_of(op: Op) -> FaultOrigin:
     """Where the first broken number among an op's inputs came from, or its result."""
     return _origin(op, set())
 
 
-def _breaker(given: Given) -> Op | None:
+def _breaker(given: Operand) -> Op | None:
     """The op that wrote what is broken into a tensor, or None if it came broken."""
     for op in given.writers():
         if op.kind() != FINITE:
@@ -341,13 +341,13 @@ def _breaker(given: Given) -> Op | None:
     return None
 
 
-def _origin(op: Op, seen: set[int]) -> Origin:
+def _origin(op: Op, seen: set[int]) -> FaultOrigin:
     """Go back from a broken result to the op that broke it."""
     while True:
         seen.add(id(op))
         broken = [one for one in op.given if one.kind() != FINITE]
         if not broken:
-            return Origin(op, op.kind(), on_purpose=op.on_purpose())
+            return FaultOrigin(op, op.kind(), on_purpose=op.on_purpose())
         nans = [one for one in broken if one.kind() == NAN]
         if op.kind() == NAN and not nans:
             return _of_new_nan(op, broken, seen)
@@ -358,7 +358,7 @@ def _origin(op: Op, seen: set[int]) -> Origin:
         op = before
 
 
-def _of_new_nan(op: Op, infs: list[Given], seen: set[int]) -> Origin:
+def _of_new_nan(op: Op, infs: list[Operand], seen: set[int]) -> FaultOrigin:
     """An op made NaN from inf. Blame what made the inf, unless the code put it there."""
     for one in infs:
         before = _breaker(one)
@@ -369,18 +369,18 @@ def _of_new_nan(op: Op, infs: list[Given], seen: set[int]) -> Origin:
             origin = _origin(before, seen)
             if not origin.on_purpose:
                 return origin
-    return Origin(op, NAN)
+    return FaultOrigin(op, NAN)
 
 
-def _is_mask(given: Given) -> bool:
+def _is_mask(given: Operand) -> bool:
     """Whether a tensor from outside looks like a mask: -inf and nothing else that is broken."""
     held = given.found or given.source.before
     return only_minus_inf(held) and not given.source.name.startswith("parameter")
 
 
-def _from_outside(op: Op, given: Given) -> Origin:
+def _from_outside(op: Op, given: Operand) -> FaultOrigin:
     name = given.source.name or "a tensor from outside the model"
-    return Origin(op, given.kind(), outside=name, on_purpose=_is_mask(given))
+    return FaultOrigin(op, given.kind(), outside=name, on_purpose=_is_mask(given))
 
 
 def _in_python(node: Any) -> bool:

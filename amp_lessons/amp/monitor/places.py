@@ -28,7 +28,7 @@ _is_skipped: dict[str, bool] = {}
 
 
 @dataclass(frozen=True)
-class Place:
+class CodeLine:
     """A line of code.
 
     Attributes:
@@ -50,7 +50,7 @@ class Place:
         return f"{cell}, line {self.line}" if cell else f"{os.path.basename(self.file)}:{self.line}"
 
 
-NOWHERE = Place()
+NOWHERE = CodeLine()
 
 
 def _cell(file: str) -> str:
@@ -79,10 +79,10 @@ def mark(stop: CodeType | None = None) -> Mark | None:
     return None
 
 
-def look_up(found: Mark | None) -> Place:
+def look_up(found: Mark | None) -> CodeLine:
     """The file, line and text of a mark."""
     if found is None:
         return NOWHERE
     code, line = found
     text = linecache.getline(code.co_filename, line).strip()
-    return Place(code.co_filename, line, text, code.co_name)
+    return CodeLine(code.co_filename, line, text, code.co_name)

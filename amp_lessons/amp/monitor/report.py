@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from amp_lessons.amp.monitor.counting import MOST, Tally, fates_by_scale
-from amp_lessons.amp.monitor.diagnosis import Diagnosis, diagnoses, parameters, power, title
+from amp_lessons.amp.monitor.diagnosis import Advice, diagnoses, parameters, power, title
 from amp_lessons.amp.monitor.findings import Findings, Seen, Skip
 from amp_lessons.core.states import look
 
@@ -19,18 +19,18 @@ NAME = 28
 """Columns for the name of a module."""
 
 
-class Report(Findings):
+class MonitorReport(Findings):
     """The half of a monitor that tells; the other half, `watching.Monitor`, fills it."""
 
     _live: Any
 
     @property
-    def diagnoses(self) -> list[Diagnosis]:
+    def diagnoses(self) -> list[Advice]:
         """What the findings mean, the worst first."""
         return diagnoses(self)
 
     @property
-    def alarms(self) -> list[Diagnosis]:
+    def alarms(self) -> list[Advice]:
         """The diagnoses that ask for something to be done. A healthy run has none."""
         return [diagnosis for diagnosis in self.diagnoses if diagnosis.alarm]
 
@@ -231,7 +231,7 @@ def told_skips(skips: list[Skip]) -> str:
     return text
 
 
-def _told(diagnosis: Diagnosis) -> Iterable[str]:
+def _told(diagnosis: Advice) -> Iterable[str]:
     symbol = look(diagnosis.severity).symbol if diagnosis.alarm else "·"
     yield from _wrapped(f"{symbol} {diagnosis.title}", hang="  ")
     for line in diagnosis.text.splitlines():
@@ -243,7 +243,7 @@ def _told(diagnosis: Diagnosis) -> Iterable[str]:
         yield from _wrapped(f"Lesson {lesson.number:02}, {lesson.title}: {lesson.notebook}", "  ")
 
 
-def _as_html(diagnosis: Diagnosis) -> str:
+def _as_html(diagnosis: Advice) -> str:
     shown = look(diagnosis.severity)
     edge = shown.edge if diagnosis.alarm else look("skipped").edge
     symbol = shown.symbol if diagnosis.alarm else "·"

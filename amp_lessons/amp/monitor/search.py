@@ -12,10 +12,10 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from amp_lessons.amp.monitor.calls import Call, run_again
+from amp_lessons.amp.monitor.calls import ModuleCall, run_again
 from amp_lessons.amp.monitor.findings import Fault, Phase
-from amp_lessons.amp.monitor.ops import CantRunAgain, Op, OpLog, Origin, origin_of
-from amp_lessons.amp.monitor.places import NOWHERE, Mark, Place, look_up
+from amp_lessons.amp.monitor.ops import CantRunAgain, FaultOrigin, Op, OpLog, origin_of
+from amp_lessons.amp.monitor.places import NOWHERE, CodeLine, Mark, look_up
 from amp_lessons.amp.monitor.tensors import (
     FINITE,
     INF,
@@ -36,7 +36,7 @@ HALF = 0.5
 
 
 @dataclass
-class Node:
+class GraphNode:
     """A node of autograd's graph between the loss and the model's outputs, or between two calls.
 
     Attributes:
@@ -53,14 +53,14 @@ class Node:
 
 
 @dataclass
-class Pass:
+class BackwardPass:
     """What belongs to one `backward()`: the calls before it, and what flowed."""
 
-    calls: list[Call] = field(default_factory=list)
+    calls: list[ModuleCall] = field(default_factory=list)
     log: OpLog | None = None
     loss: list[Extremes] = field(default_factory=list)
     loss_mark: Mark | None = None
-    nodes: dict[int, Node] = field(default_factory=dict)
+    nodes: dict[int, GraphNode] = field(default_factory=dict)
     order: list[int] = field(default_factory=list)
     backward: bool = False
 
@@ -99,7 +99,7 @@ class Search:
     optimizer_line: Mark | None
     held: frozenset[str] = frozenset()
 
-    def run(self, passes: list[Pass], broken: list[str]) -> Fault | None:
+    def run(self, passes: list[BackwardPass], broken: list[str]) -> Fault | None:
         """Name what broke. ``broken``: names of the parameters with a broken gradient."""
         if passes and passes[-1].by_hand:
             return next(filter(None, map(self._in_loss, passes)), None) or self._unknown(
@@ -125,9 +125,9 @@ class Search:
                 if fault is not None:
                     return fault
         came = (one for one in passes if any(map(_came_broken, one.calls)))
-        return self._unknown(next(came, passes[-1] if passes else Pass()), broken, trouble)
+        return self._unknown(next(came, passes[-1] if passes else BackwardPass()), broken, trouble)
 
-    def only_scaled(self, current: Pass) -> bool:
+    def only_scaled(self, current: BackwardPass) -> bool:
         """Whether the loss is inf only because it was multiplied, as by a large loss scale."""
         origin = current.log.last_broken() if current.log is not None else None
         if origin is None or origin.outside:
@@ -147,7 +147,7 @@ class Search:
             detail=detail, dtype=str(held.dtype).removeprefix("torch."),
         )  # fmt: skip
 
-    def _in_forward(self, current: Pass) -> Fault | None:
+    def _in_forward(self, current: BackwardPass) -> Fault | None:
         for call in current.calls:
             fault = self._before(call, current.log)
             if fault is not None:
@@ -158,19 +158,19 @@ class Search:
                 return self._of_origin(found[0], again.log, call, "forward")
         return None
 
-    def _before(self, call: Call, log: OpLog | None) -> Fault | None:
+    def _before(self, call: ModuleCall, log: OpLog | None) -> Fault | None:
         """The op that broke an input of this call, if it ran since the call before."""
         found = log.origins(call.inputs()) if log is not None else []
         made = [o for o in found if not o.outside and not o.on_purpose]
         return self._of_origin(made[0], log, None, "forward") if made and log is not None else None
 
-    def _in_loss(self, current: Pass) -> Fault | None:
+    def _in_loss(self, current: BackwardPass) -> Fault | None:
         origin = current.log.last_broken() if current.log is not None else None
         if origin is None or current.log is None or origin.outside == OUTPUT:
             return None
         return self._of_origin(origin, current.log, None, "loss")
 
-    def _in_backward(self, current: Pass, broken: list[str]) -> Fault | None:
+    def _in_backward(self, current: BackwardPass, broken: list[str]) -> Fault | None:
         hit = {id(self.parameters[name]) for name in broken}
         reached = [c for c in current.calls if any(id(p) in hit for p in c.module.parameters())]
         node = _breaking_node(current, reached)
@@ -188,7 +188,9 @@ class Search:
                 return self._of_origin(found[0], again.log, call, "backward")
         return None
 
-    def _of_origin(self, origin: Origin, log: OpLog, call: Call | None, phase: Phase) -> Fault:
+    def _of_origin(
+        self, origin: FaultOrigin, log: OpLog, call: ModuleCall | None, phase: Phase
+    ) -> Fault:
         op = origin.op
         line = log.forward_of(op) if op.node and op.mark is None else op
         place = look_up(line.mark or (call.mark if call is not None else None))
@@ -213,7 +215,7 @@ class Search:
         )  # fmt: skip
 
     def _of_outside(
-        self, origin: Origin, line: Op, place: Place, call: Call | None, detail: str
+        self, origin: FaultOrigin, line: Op, place: CodeLine, call: ModuleCall | None, detail: str
     ) -> Fault:
         where = origin.outside
         phase: Phase = "input"
@@ -228,7 +230,7 @@ class Search:
             detail=detail or f"it first met {line.name}",
         )  # fmt: skip
 
-    def _of_node(self, current: Pass, node: Node) -> Fault:
+    def _of_node(self, current: BackwardPass, node: GraphNode) -> Fault:
         op = current.log.line_of(node.sequence) if current.log is not None else None
         if op is not None:  # an inf that it was given in the forward pass is the real reason
             origin = origin_of(op)
@@ -246,7 +248,7 @@ class Search:
             detail=detail, dtype=dtype,
         )  # fmt: skip
 
-    def _unknown(self, current: Pass, broken: list[str], trouble: str) -> Fault | None:
+    def _unknown(self, current: BackwardPass, broken: list[str], trouble: str) -> Fault | None:
         if self.stale and broken:
             detail = "they were inf or NaN before this step: nothing cleared them (zero_grad)"
             return Fault(self.step, "nan", "gradient", "gradients", module=broken[0], detail=detail)
@@ -263,7 +265,7 @@ class Search:
         place = look_up(current.loss_mark)
         return Fault(self.step, "nan", phase, "unknown op", place, detail=detail)
 
-    def underflow(self, current: Pass) -> Fault | None:
+    def underflow(self, current: BackwardPass) -> Fault | None:
         arrived = [g for call in current.calls for g in call.grads.values()]
         zeros = sum(int((g == 0).sum()) for g in arrived)
         count = sum(g.numel() for g in arrived)
@@ -280,7 +282,7 @@ class Search:
             lossy = (op for op in again.log.ops if op.node and op.lost >= HALF)
             op = next(lossy, None)
             if op is not None:
-                fault = self._of_origin(Origin(op, "underflow"), again.log, call, "backward")
+                fault = self._of_origin(FaultOrigin(op, "underflow"), again.log, call, "backward")
                 return replace(fault, detail=f"{op.lost:.0%} of its results became zero")
         return None
 
@@ -296,7 +298,7 @@ def _processes() -> int:
     return torch.distributed.get_world_size() if ready else 1
 
 
-def _breaking_node(current: Pass, reached: list[Call]) -> Node | None:
+def _breaking_node(current: BackwardPass, reached: list[ModuleCall]) -> GraphNode | None:
     """The node outside of the calls that got finite gradients and gave away broken ones.
 
     Those that end in a call without a broken parameter, as at a padded row of an embedding, did no
@@ -316,16 +318,16 @@ def _breaking_node(current: Pass, reached: list[Call]) -> Node | None:
     return None
 
 
-def _is_broken(node: Node) -> bool:
+def _is_broken(node: GraphNode) -> bool:
     return any(kind(found) != FINITE for found in node.came)
 
 
-def _came_broken(call: Call) -> bool:
+def _came_broken(call: ModuleCall) -> bool:
     """Whether the gradients of a call's outputs were broken before they reached the call."""
     return any(kind_of(grad) != FINITE for grad in call.grads.values())
 
 
-def _given_away(current: Pass, node: Node) -> tuple[set[str], str]:
+def _given_away(current: BackwardPass, node: GraphNode) -> tuple[set[str], str]:
     """What the broken gradients hold that a node gave away, and the name of their dtype."""
     came = [found for s in node.leads_to if s in current.nodes for found in current.nodes[s].came]
     for call in current.calls:

@@ -24,7 +24,7 @@ from amp_lessons.amp.monitor.arguments import (
     checked_model,
     checked_scaler,
 )
-from amp_lessons.amp.monitor.calls import KEPT_BYTES, Call, is_sharded, noted
+from amp_lessons.amp.monitor.calls import KEPT_BYTES, ModuleCall, is_sharded, noted
 from amp_lessons.amp.monitor.counting import Edges
 from amp_lessons.amp.monitor.findings import Seen, Skip
 from amp_lessons.amp.monitor.hooking import (
@@ -38,10 +38,10 @@ from amp_lessons.amp.monitor.hooking import (
 )
 from amp_lessons.amp.monitor.inquiry import Inquiry
 from amp_lessons.amp.monitor.places import mark
-from amp_lessons.amp.monitor.report import Report
+from amp_lessons.amp.monitor.report import MonitorReport
 from amp_lessons.amp.monitor.sampling import Sampler
 from amp_lessons.amp.monitor.scaler_use import ScalerUse
-from amp_lessons.amp.monitor.search import OUTPUT, Pass
+from amp_lessons.amp.monitor.search import OUTPUT, BackwardPass
 from amp_lessons.amp.monitor.tensors import extremes, tensors_in
 from amp_lessons.amp.numbers.formats import Format, get_format
 from amp_lessons.amp.scaling.scaler_log import ScalerLog
@@ -70,7 +70,7 @@ def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-class Monitor(Report):
+class Monitor(MonitorReport):
     """Watches a training loop; `amp_lessons.monitor` makes one, and says what to give it.
 
     What it has seen so far is in its attributes: see `findings.Findings`.
@@ -261,14 +261,14 @@ class Monitor(Report):
 
     def _forget_step(self) -> None:
         """Let go of everything that belongs to one step: inputs, gradients, hooks on tensors."""
-        self._passes: list[Pass] = []
+        self._passes: list[BackwardPass] = []
         self._step_handles: list[Any] = []
         self._ours = False  # whether the backward pass that runs comes to this model
         self._backward_since = False
         self._steps_in_backward = False
         self._active: nn.Module | None = None
         self._depth = 0
-        self._call: Call | None = None
+        self._call: ModuleCall | None = None
 
     @property
     def sampling(self) -> bool:
@@ -333,12 +333,12 @@ class Monitor(Report):
     def _count_gradient(self, seen: Seen, grad: Tensor) -> None:
         self._sampler.gradient(seen, grad, self._scale)
 
-    def _note(self, call: Call, output: Any) -> None:
+    def _note(self, call: ModuleCall, output: Any) -> None:
         """Keep a call that has ended, and ask for the gradients of its outputs."""
         call.last = torch._C._autograd._get_sequence_nr()
         current = self._passes[-1] if self._passes else None
         if current is None or current.backward or not self._trains:
-            current = Pass()
+            current = BackwardPass()
             self._passes = [*self._passes[-MOST_CALLS:], current] if self._trains else [current]
         follow = bool(current.calls)
         current.calls = [*current.calls[-MOST_CALLS + 1 :], call]
@@ -367,7 +367,7 @@ class Monitor(Report):
         if not self._passes:
             return
         last = self._passes[-1]
-        current = Pass(last.calls, last.log) if last.backward else last
+        current = BackwardPass(last.calls, last.log) if last.backward else last
         nodes = [root.grad_fn for root in roots if root.grad_fn is not None]
         self._step_handles += hook_nodes(current, nodes)
         if not reaches(current, roots):  # the backward pass of something else
@@ -406,7 +406,7 @@ class Monitor(Report):
             if self._steps_in_backward:
                 self._end_step()
 
-    def _is_second(self, current: Pass) -> bool:
+    def _is_second(self, current: BackwardPass) -> bool:
         """Whether these calls had a backward pass before, and were counted then."""
         return any(one.calls is current.calls for one in self._passes[:-1])
 

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from amp_lessons.core.messages import raised
 
 
-class _Casts(TorchDispatchMode):
+class _CastShapes(TorchDispatchMode):
     """Notes the shape of each float32 tensor that is cast to 16 bits."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ def casts() -> Iterator[list[str]]:
     Those that autocast makes are among them. Each cast is one entry: the shape of the tensor, such
     as ``"64 x 16"``. It watches the ops below autocast, where the casts have become ops themselves.
     """
-    with _Casts() as watch:
+    with _CastShapes() as watch:
         yield watch.shapes
 
 

@@ -11,10 +11,10 @@ from amp_lessons.amp import policy, policy_record
 from amp_lessons.amp.policy.answer import short
 from amp_lessons.amp.policy.names import find_device, find_dtype
 from amp_lessons.amp.policy_record import changes
-from amp_lessons.amp.policy_record.changes import KINDS, Changes, answer
+from amp_lessons.amp.policy_record.changes import KINDS, PolicyChanges, answer
 
 
-def since(version: str, device: Any, dtype: Any, ops: Sequence[str] = ()) -> Changes:
+def since(version: str, device: Any, dtype: Any, ops: Sequence[str] = ()) -> PolicyChanges:
     """Compare what autocast does now with a recorded version.
 
     Args:
@@ -38,10 +38,10 @@ def since(version: str, device: Any, dtype: Any, ops: Sequence[str] = ()) -> Cha
     return changes.since(version, torch.__version__, rows, where=where, missing=missing)
 
 
-def all_changed(found: Sequence[Changes]) -> list[str]:
+def all_changed(found: Sequence[PolicyChanges]) -> list[str]:
     """The lines for several devices and dtypes, those of one device one after another."""
     lines = older(found[0])
-    before: Changes | None = None
+    before: PolicyChanges | None = None
     for each in found:
         beside = before if before and before.device == each.device else None
         lines += changed(each, beside)
@@ -49,7 +49,7 @@ def all_changed(found: Sequence[Changes]) -> list[str]:
     return lines
 
 
-def changed(found: Changes, told: Changes | None = None) -> list[str]:
+def changed(found: PolicyChanges, told: PolicyChanges | None = None) -> list[str]:
     """What was compared, the ops that differ with both answers, and autocast's rules: as lines.
 
     ``told`` is what was said just before of the same device in the other dtype. It isn't repeated.
@@ -75,7 +75,7 @@ def changed(found: Changes, told: Changes | None = None) -> list[str]:
     return lines
 
 
-def older(found: Changes) -> list[str]:
+def older(found: PolicyChanges) -> list[str]:
     """A line if the installed torch is the older of the two."""
     if found.installed == found.now:
         return []

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from amp_lessons.amp.fakes.cuda import ensure_cuda_guard, failures_unlogged, without_cudnn
+from amp_lessons.amp.fake_tensors.cuda import ensure_cuda_guard, failures_unlogged, without_cudnn
 from amp_lessons.amp.policy.answer import short
 from amp_lessons.amp.policy.calls import Inputs
 from amp_lessons.amp.policy.names import find_device
@@ -120,7 +120,7 @@ def _autocast_state_kept() -> Iterator[None]:
             torch.set_autocast_dtype(device, dtype)
 
 
-class _Casts(TorchDispatchMode):
+class _CastPairs(TorchDispatchMode):
     """Collects the casts between floating-point dtypes, as (from, to).
 
     It stands below autocast, so it sees the casts that autocast makes.
@@ -156,7 +156,7 @@ def attempt(
 ) -> Trial:
     """Run an op once, under autocast or not."""
     inputs = Inputs(box.device, first, others)
-    casts, result, error = _Casts(), None, ""
+    casts, result, error = _CastPairs(), None, ""
     torch.set_autocast_enabled(box.device, on)
     try:
         with casts:

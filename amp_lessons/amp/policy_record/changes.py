@@ -37,7 +37,7 @@ BUILD_ONLY = frozenset({"_cudnn_rnn"})
 
 
 @dataclass(frozen=True)
-class Changes:
+class PolicyChanges:
     """What changed for one device and dtype.
 
     Attributes:
@@ -67,7 +67,7 @@ class Changes:
     def of_kind(self, kind: Kind) -> list[Difference]:
         return [each for each in self.ops if kind_of(each) == kind]
 
-    def besides(self, other: Changes) -> Changes:
+    def besides(self, other: PolicyChanges) -> PolicyChanges:
         """Without what ``other`` says too: the same change, for the other of the two dtypes."""
         told = {_any_dtype(each) for each in other.ops}
         return replace(
@@ -99,7 +99,7 @@ def since(
     *,
     where: tuple[str, str],
     missing: Collection[str] = (),
-) -> Changes:
+) -> PolicyChanges:
     """Compare live answers with the recorded ones of another version.
 
     Args:
@@ -127,7 +127,7 @@ def since(
     old, new = (other, recorded, then), (installed, live, here)
     if Version(installed) < Version(other):
         old, new = new, old
-    return Changes(
+    return PolicyChanges(
         old[0],
         new[0],
         installed,

@@ -63,7 +63,7 @@ def time_training(
     device: str | None = None,
     batches: int = 8,
     repeats: int | None = None,
-) -> bench.Report:
+) -> bench.BenchReport:
     """Train in each mode for the losses and the memory, then let the modes take turns on the clock.
 
     Each step is forward, loss, backward and optimizer step. The 16-bit modes run under autocast,
@@ -104,7 +104,7 @@ def _widest(make_model: Callable[[], nn.Module]) -> int:
         return max((max(p.shape, default=1) for p in make_model().parameters()), default=1)
 
 
-def step_rows(report: bench.Report) -> list[StepRow]:
+def step_rows(report: bench.BenchReport) -> list[StepRow]:
     """A row a mode, in the order of `bench.MODES`, those that were not measured included."""
     measured = {row.mode: row for row in report.read()}
     reasons = {note["mode"]: note["reason"] for note in report.not_measured}
@@ -134,7 +134,7 @@ def step_rows(report: bench.Report) -> list[StepRow]:
     return rows
 
 
-def step_table(report: bench.Report) -> str:
+def step_table(report: bench.BenchReport) -> str:
     """The rows as text: one line a mode, and below them where and how it was measured."""
     lines = [
         f"{'mode':10} {'ms a step':>10} {'spread':>7} {'x FP32':>7} {'of peak':>8} "

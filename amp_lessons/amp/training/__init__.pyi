@@ -3,7 +3,7 @@ from . import models as models
 from . import whole_loop as whole_loop
 from .loops import Batches as Batches
 from .loops import Digits as Digits
-from .loops import Run as Run
+from .loops import TrainingRun as TrainingRun
 from .loops import accuracy as accuracy
 from .loops import autoencoder as autoencoder
 from .loops import digits_gradients as digits_gradients

@@ -24,7 +24,7 @@ __all__ = [
     "Batches",
     "CheckpointError",
     "Digits",
-    "Run",
+    "TrainingRun",
     "accuracy",
     "autoencoder",
     "digits_gradients",
@@ -315,7 +315,7 @@ MODES = tuple(AUTOCAST_DTYPE)
 
 
 @dataclass(frozen=True)
-class Run:
+class TrainingRun:
     """What a training came to.
 
     Attributes:
@@ -344,7 +344,7 @@ def train_digits(
     seed: int = 0,
     device: torch.device | str = "cpu",
     scaler: torch.amp.GradScaler | ScalerLog | None = None,
-) -> Run:
+) -> TrainingRun:
     """Train the digits network in one precision, the same way in each: SGD on the same batches.
 
     With ``loss_factor=1e-6`` every float16 gradient is zero without a scaler, and nothing is
@@ -388,7 +388,7 @@ def train_digits(
         losses = LOOPS[mode](network, optimizer, batches, loss_factor)
     dtype = AUTOCAST_DTYPE[mode]
     share = accuracy(network, digits.validation_images, digits.validation_labels, dtype)
-    return Run(mode, losses, share, records, network)
+    return TrainingRun(mode, losses, share, records, network)
 
 
 LOOPS = {"fp32": train_fp32, "fp16 unscaled": train_fp16_unscaled, "bf16": train_bf16}

@@ -14,9 +14,9 @@ from pathlib import Path
 from amp_lessons.app.workspace.copying import FOLDERS, START_PAGE, Copied, copy_course
 from amp_lessons.app.workspace.errors import WorkspaceError, cure_for_missing_course
 from amp_lessons.app.workspace.manifest import MANIFEST, MANIFEST_VERSION
+from amp_lessons.app.workspace.messages import in_short
 from amp_lessons.app.workspace.resetting import Reset, reset
 from amp_lessons.app.workspace.trust import trust
-from amp_lessons.app.workspace.words import in_short
 from amp_lessons.core import catalogue
 
 __all__ = [

@@ -17,8 +17,8 @@ from pathlib import Path
 from amp_lessons.app import home
 from amp_lessons.app.workspace.copying import copy_course, reason
 from amp_lessons.app.workspace.errors import WorkspaceError
+from amp_lessons.app.workspace.messages import in_short
 from amp_lessons.app.workspace.trust import trust, was_trusted
-from amp_lessons.app.workspace.words import in_short
 from amp_lessons.core import catalogue, ipynb
 from amp_lessons.core.files import write_atomically
 from amp_lessons.core.handout import FILE, RECORD, SHEETS, Handout, new_codes

@@ -77,7 +77,7 @@ def _serve(viewer: Viewer, ip: str, port: int) -> None:
     from amp_lessons.classroom.class_view import serving
 
     viewer.look()  # a folder that can't be read is told here, and not in the browser
-    with serving.Server(viewer, ip, port) as server:
+    with serving.PageServer(viewer, ip, port) as server:
         if ip not in ("127.0.0.1", "::1", "localhost"):
             warn(
                 "other machines can reach this page: who has its address sees the learners' names, "

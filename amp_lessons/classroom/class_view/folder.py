@@ -45,7 +45,7 @@ class ClassError(AmpLessonsError):
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundFile:
     """One file of a learner.
 
     Attributes:
@@ -94,7 +94,7 @@ class Listing:
         problems: a line for each thing that could not be used.
     """
 
-    files: list[Found] = field(default_factory=list)
+    files: list[FoundFile] = field(default_factory=list)
     learners: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
 
@@ -187,7 +187,7 @@ def _note(parts: tuple[str, ...], status: os.stat_result, found: Listing) -> Non
         found.complain(parts, f"is larger than {most // 2**20} MB and was not read")
     else:
         stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
-        found.files.append(Found(learner, parts, stamp, status.st_mtime))
+        found.files.append(FoundFile(learner, parts, stamp, status.st_mtime))
 
 
 def _owner(name: str) -> str:
@@ -203,7 +203,7 @@ def _owner(name: str) -> str:
     return stem
 
 
-def read(folder: Path, found: Found) -> bytes:
+def read(folder: Path, found: FoundFile) -> bytes:
     """A file's bytes.
 
     It is opened folder by folder, so that nobody can lead us elsewhere by putting a link into the

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 from amp_lessons.classroom.class_view.room import (
     RECENT,
     UNKNOWN,
-    Learner,
-    Mistake,
-    Room,
+    ClassState,
+    CommonMistake,
+    LearnerState,
     Standing,
     hardest,
     is_recent,
@@ -58,7 +58,7 @@ def shown(text: str, longest: int = LONGEST) -> str:
     return plain if len(plain) <= longest else f"{plain[: longest - 1]}…"
 
 
-def page(room: Room, folder: Path, live: bool, trouble: str = "") -> str:
+def page(room: ClassState, folder: Path, live: bool, trouble: str = "") -> str:
     """The whole page.
 
     Args:
@@ -87,7 +87,7 @@ def policy(live: bool) -> str:
     return "; ".join([*rules, "base-uri 'none'", "form-action 'none'"])
 
 
-def part(room: Room, trouble: str = "") -> str:
+def part(room: ClassState, trouble: str = "") -> str:
     """The part of the page that changes: the element ``main``."""
     found, wrong = standings(room), mistakes(room)
     claims = [claim for each in room.learners for claim in each.claims.values()]
@@ -150,11 +150,11 @@ def _bar(standing: Standing) -> Markup:
     )
 
 
-def _cells(now: float) -> Callable[[Learner, Standing], Markup]:
+def _cells(now: float) -> Callable[[LearnerState, Standing], Markup]:
     """The cell of a learner and an exercise: its class draws it, its text is for screen readers."""
     from markupsafe import Markup, escape
 
-    def cell(learner: Learner, standing: Standing) -> Markup:
+    def cell(learner: LearnerState, standing: Standing) -> Markup:
         state = learner.state(standing.lesson, standing.info.name)
         claim = learner.claims.get(standing.info.name)
         words, classes = [state or "no file"], ["s", CSS[state]]
@@ -175,7 +175,7 @@ def _cells(now: float) -> Callable[[Learner, Standing], Markup]:
     return cell
 
 
-def _at(learner: Learner) -> str:
+def _at(learner: LearnerState) -> str:
     """Where a learner is, in a few words."""
     claim = learner.here
     if claim is None:
@@ -190,8 +190,8 @@ def _at(learner: Learner) -> str:
     return ", ".join(words)
 
 
-def _ages(now: float) -> Callable[[Learner], str]:
-    def ago(learner: Learner) -> str:
+def _ages(now: float) -> Callable[[LearnerState], str]:
+    def ago(learner: LearnerState) -> str:
         minutes = int((now - learner.last) // 60)
         if not learner.last:
             return ""
@@ -204,11 +204,11 @@ def _ages(now: float) -> Callable[[Learner], str]:
     return ago
 
 
-def _id(learner: Learner) -> str:
+def _id(learner: LearnerState) -> str:
     return f"learner-{_digest(learner.name)}"
 
 
-def _key(mistake: Mistake) -> str:
+def _key(mistake: CommonMistake) -> str:
     return f"{mistake.info.name}-{_digest(mistake.name)}"
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from amp_lessons.core import ipynb, progress
 from amp_lessons.core.catalogue import LESSONS
-from amp_lessons.core.progress import Entry
+from amp_lessons.core.progress import ExerciseRecord
 from amp_lessons.core.states import State
 from amp_lessons.core.terminal import line
 from amp_lessons.exercises.checks.verdict import VERDICT
@@ -125,7 +125,7 @@ def read_progress(content: bytes, when: float) -> Read:
     return Read(tuple(claims), lessons)
 
 
-def _from_entry(exercise: str, entry: Entry, when: float) -> Claim:
+def _from_entry(exercise: str, entry: ExerciseRecord, when: float) -> Claim:
     state = "passed" if entry.passed else entry.state
     return Claim(
         exercise,

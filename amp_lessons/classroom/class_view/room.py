@@ -21,7 +21,7 @@ UNKNOWN = ""
 
 
 @dataclass(frozen=True)
-class Learner:
+class LearnerState:
     """One learner, as their files have it.
 
     Attributes:
@@ -68,7 +68,7 @@ PLACE = {
 
 
 @dataclass(frozen=True)
-class Room:
+class ClassState:
     """A class at one moment.
 
     Attributes:
@@ -78,7 +78,7 @@ class Room:
         problems: a line for each file that could not be used.
     """
 
-    learners: tuple[Learner, ...]
+    learners: tuple[LearnerState, ...]
     now: float
     lessons: tuple[Lesson, ...]
     problems: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ def room(
     now: float,
     only: Lesson | None = None,
     problems: Iterable[str] = (),
-) -> Room:
+) -> ClassState:
     """Join what the files say.
 
     Args:
@@ -112,21 +112,21 @@ def room(
         if any(info.name in each.claims for each in learners for info in lesson.exercises)
     }
     shown = tuple(x for x in LESSONS if (x is only if only else x.id in begun))
-    return Room(learners, now, shown, tuple(problems))
+    return ClassState(learners, now, shown, tuple(problems))
 
 
 def _order(item: tuple[str, object]) -> tuple[str, str]:
     return item[0].casefold(), item[0]
 
 
-def _learner(name: str, found: list[tuple[float, Read]]) -> Learner:
+def _learner(name: str, found: list[tuple[float, Read]]) -> LearnerState:
     claims: dict[str, list[Claim]] = defaultdict(list)
     for _, read in found:
         for claim in read.claims:
             claims[claim.exercise].append(claim)
     lessons = frozenset[str]().union(*(read.lessons for _, read in found))
     last = max((when for when, read in found if read.lessons), default=0.0)
-    return Learner(name, {k: joined(v) for k, v in claims.items()}, lessons, last)
+    return LearnerState(name, {k: joined(v) for k, v in claims.items()}, lessons, last)
 
 
 # ---- what it adds up to -------------------------------------------------------------------------
@@ -152,7 +152,7 @@ class Standing:
     gave_up: int
 
 
-def standings(room: Room) -> list[Standing]:
+def standings(room: ClassState) -> list[Standing]:
     """One for each exercise that is shown, in the order of the course."""
     return [
         _standing(room, lesson, info, number)
@@ -161,7 +161,7 @@ def standings(room: Room) -> list[Standing]:
     ]
 
 
-def _standing(room: Room, lesson: Lesson, info: ExerciseInfo, number: int) -> Standing:
+def _standing(room: ClassState, lesson: Lesson, info: ExerciseInfo, number: int) -> Standing:
     counts = Counter(learner.state(lesson, info.name) for learner in room.learners)
     claims = [(each.name, each.claims.get(info.name)) for each in room.learners]
     fails = [(name, claim) for name, claim in claims if claim and claim.fails]
@@ -187,7 +187,7 @@ def hardest(found: Iterable[Standing]) -> list[Standing]:
 
 
 @dataclass
-class Mistake:
+class CommonMistake:
     """One thing that goes wrong in one exercise.
 
     Attributes:
@@ -206,9 +206,9 @@ class Mistake:
     earlier: list[str] = field(default_factory=list)
 
 
-def mistakes(room: Room) -> list[Mistake]:
+def mistakes(room: ClassState) -> list[CommonMistake]:
     """The mistakes in the latest answers, those first that most learners make now."""
-    found: dict[tuple[str, str], Mistake] = {}
+    found: dict[tuple[str, str], CommonMistake] = {}
     said: dict[tuple[str, str], Counter[tuple[bool, str]]] = defaultdict(Counter)
     places = {
         info.name: (lesson, info, number)
@@ -221,7 +221,7 @@ def mistakes(room: Room) -> list[Mistake]:
                 continue
             for name in _names(claim):
                 key = claim.exercise, name
-                each = found.setdefault(key, Mistake(*places[claim.exercise], name))
+                each = found.setdefault(key, CommonMistake(*places[claim.exercise], name))
                 (each.now if is_recent(claim, room.now) else each.earlier).append(learner.name)
                 alone = " + " not in claim.diagnosis  # else the box speaks of two mistakes at once
                 said[key][bool(claim.message) and alone, claim.message] += 1

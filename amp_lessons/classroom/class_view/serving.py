@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from amp_lessons.classroom.class_view import page
 from amp_lessons.classroom.class_view.folder import ClassError
-from amp_lessons.classroom.class_view.room import Room
+from amp_lessons.classroom.class_view.room import ClassState
 from amp_lessons.classroom.class_view.viewer import Viewer
 from amp_lessons.core.terminal import warn
 
@@ -27,7 +27,7 @@ EVERYWHERE = ("0.0.0.0", "::")
 NO_TOKEN = "Open the address that amp-lessons class has printed: it ends with a token.\n"
 
 
-class Server(ThreadingHTTPServer):
+class PageServer(ThreadingHTTPServer):
     """One class's page.
 
     Args:
@@ -44,7 +44,7 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, viewer: Viewer, ip: str = HERE, port: int = 0) -> None:
         self.viewer, self.ip, self.token = viewer, ip, secrets.token_urlsafe(16)
-        self._last = Room((), 0.0, ())
+        self._last = ClassState((), 0.0, ())
         self.address_family = socket.AF_INET6 if ":" in ip else socket.AF_INET
         try:
             super().__init__((ip, port), partial(_Answer))
@@ -70,7 +70,7 @@ class Server(ThreadingHTTPServer):
     def admits(self, token: str) -> bool:
         return secrets.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
 
-    def look(self) -> tuple[Room, str]:
+    def look(self) -> tuple[ClassState, str]:
         """The room, and why it is an older one, or ""."""
         try:
             self._last = self.viewer.look()
@@ -92,7 +92,7 @@ class Server(ThreadingHTTPServer):
 class _Answer(BaseHTTPRequestHandler):
     """One request."""
 
-    server: Server
+    server: PageServer
     timeout = 10
     server_version, sys_version = "amp-lessons", ""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from amp_lessons.classroom.class_view.folder import (
     MOST_PROBLEMS,
-    Found,
+    FoundFile,
     lesson_of,
     list_files,
     read,
@@ -22,7 +22,7 @@ from amp_lessons.classroom.class_view.reading import (
     read_notebook,
     read_progress,
 )
-from amp_lessons.classroom.class_view.room import Room, room
+from amp_lessons.classroom.class_view.room import ClassState, room
 from amp_lessons.core.catalogue import Lesson
 from amp_lessons.core.errors import AmpLessonsError
 
@@ -30,7 +30,7 @@ PAUSE = 1.0
 """Seconds between two looks, however many pages are open."""
 
 
-def read_archive(found: Found, content: bytes, when: float) -> Read | str:
+def read_archive(found: FoundFile, content: bytes, when: float) -> Read | str:
     """What a learner's zip or tar file says: all of its notebooks together, or why it says nothing.
 
     Raises:
@@ -66,9 +66,9 @@ class Viewer:
         self.folder, self.only = folder, only
         self._known: dict[tuple[str, ...], tuple[tuple[int, ...], Read | str]] = {}
         self._lock = threading.Lock()
-        self._last: tuple[float, Room] | None = None
+        self._last: tuple[float, ClassState] | None = None
 
-    def look(self) -> Room:
+    def look(self) -> ClassState:
         """The room as it is now. Raises `ClassError` if the folder cannot be read."""
         with self._lock:
             if self._last is None or time.monotonic() - self._last[0] > PAUSE:
@@ -76,7 +76,7 @@ class Viewer:
                 self._last = time.monotonic(), seen
             return self._last[1]
 
-    def _look(self) -> Room:
+    def _look(self) -> ClassState:
         listing, now = list_files(self.folder), time.time()
         known, reads, problems = {}, [], list(listing.problems)
         for found in listing.files:
@@ -92,7 +92,7 @@ class Viewer:
             problems[MOST_PROBLEMS:] = [f"and {len(problems) - MOST_PROBLEMS} more"]
         return room(reads, listing.learners, now, self.only, problems)
 
-    def _read(self, found: Found, now: float) -> Read | str:
+    def _read(self, found: FoundFile, now: float) -> Read | str:
         """What a file says, or why it can't be used. Nothing in it may stop the view."""
         when = min(found.when, now)
         try:

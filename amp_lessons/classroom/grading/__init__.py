@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from amp_lessons.classroom.grading.batch import Batch, Options, open_batch
+from amp_lessons.classroom.grading.batch import Batch, GradingOptions, open_batch
 from amp_lessons.classroom.grading.collect import HandedIn, collect
 from amp_lessons.classroom.grading.marks import Graded, Mark
 from amp_lessons.classroom.grading.sandbox.limits import Limits
@@ -16,10 +16,10 @@ from amp_lessons.classroom.grading.sandbox.limits import Limits
 __all__ = [
     "Batch",
     "Graded",
+    "GradingOptions",
     "HandedIn",
     "Limits",
     "Mark",
-    "Options",
     "collect",
     "grade",
     "grade_all",
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 
-def grade_all(paths: Sequence[Path], options: Options | None = None) -> Iterator[Graded]:
+def grade_all(paths: Sequence[Path], options: GradingOptions | None = None) -> Iterator[Graded]:
     """Grade everything at these paths, each notebook yielded as soon as it is done.
 
     Raises:
@@ -35,10 +35,10 @@ def grade_all(paths: Sequence[Path], options: Options | None = None) -> Iterator
         SandboxError, ResultsError: see `open_batch`.
     """
     handed_in = collect(paths)
-    with open_batch(options or Options()) as batch:
+    with open_batch(options or GradingOptions()) as batch:
         yield from batch.grade(handed_in)
 
 
 def grade(path: Path, limits: Limits | None = None) -> Graded:
     """Grade one notebook. What goes wrong with it is told in the result, and never raised."""
-    return next(iter(grade_all([path], Options(limits or Limits()))))
+    return next(iter(grade_all([path], GradingOptions(limits or Limits()))))

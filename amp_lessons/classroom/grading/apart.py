@@ -48,7 +48,7 @@ class Keeper:
         raise given
 
 
-class Apart:
+class Proxy:
     """Stands for one of the objects."""
 
     def __init__(self, keeper: Keeper, number: int) -> None:
@@ -57,7 +57,7 @@ class Apart:
     def __call__(self, *args: Any, **named: Any) -> Any:
         return self._keeper.call(self._number, args, named)
 
-    def __deepcopy__(self, _: dict[int, Any]) -> Apart:
+    def __deepcopy__(self, _: dict[int, Any]) -> Proxy:
         return self
 
 
@@ -70,7 +70,7 @@ def keep_apart(cases: Sequence[Case]) -> list[Case]:
     for each in hidden:
         each.forget()
     return [
-        Case(tuple(Apart(keeper, numbers[id(p)]) if id(p) in numbers else p for p in case.args))
+        Case(tuple(Proxy(keeper, numbers[id(p)]) if id(p) in numbers else p for p in case.args))
         for case in cases
     ]
 

@@ -28,9 +28,9 @@ from amp_lessons.classroom.grading.kept import Results, ResultsError
 from amp_lessons.classroom.grading.launch import SandboxError, Starter
 from amp_lessons.classroom.grading.marks import Graded, Mark
 from amp_lessons.classroom.grading.notebook import Submission
-from amp_lessons.classroom.grading.reading import Reader
+from amp_lessons.classroom.grading.reading import NotebookReader
 from amp_lessons.classroom.grading.sandbox.limits import Limits
-from amp_lessons.classroom.grading.watch import Run
+from amp_lessons.classroom.grading.watch import NotebookRun
 from amp_lessons.core import catalogue
 from amp_lessons.core.catalogue import ExerciseInfo, Lesson
 from amp_lessons.core.ipynb import NotebookError
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Options:
+class GradingOptions:
     """How a batch is graded.
 
     Args:
@@ -86,9 +86,9 @@ class Batch:
 
     def __init__(
         self,
-        options: Options,
+        options: GradingOptions,
         starter: Starter,
-        reader: Reader,
+        reader: NotebookReader,
         judges: Judges,
         salt: str,
         results: Results | None = None,
@@ -191,7 +191,9 @@ class Batch:
 class _Judging:
     """The marks of one submission, from what its run gave."""
 
-    def __init__(self, judges: Judges, submission: Submission, run: Run, seconds: float) -> None:
+    def __init__(
+        self, judges: Judges, submission: Submission, run: NotebookRun, seconds: float
+    ) -> None:
         self._judges, self._submission, self._run = judges, submission, run
         self._patience = min(TO_JUDGE, seconds)
         self.notes: list[str] = []
@@ -236,7 +238,7 @@ class _Judging:
 
 
 @contextmanager
-def open_batch(options: Options, lessons: Sequence[str] | None = None) -> Iterator[Batch]:
+def open_batch(options: GradingOptions, lessons: Sequence[str] | None = None) -> Iterator[Batch]:
     """Make the sandbox and the judges, for as long as the context lasts.
 
     Args:
@@ -259,7 +261,7 @@ def open_batch(options: Options, lessons: Sequence[str] | None = None) -> Iterat
     with ExitStack() as stack:
         judges = Judges(salt, min(options.jobs, os.cpu_count() or 1))
         stack.callback(judges.close)
-        reader = Reader()
+        reader = NotebookReader()
         stack.callback(reader.close)
         starter = launch.open_starter(slugs, salt, options.limits, options.sandbox)
         yield Batch(options, stack.enter_context(starter), reader, judges, salt, results)
@@ -286,7 +288,7 @@ def _unjudged(marks: Sequence[Mark]) -> list[str]:
     return [f"{m.exercise}: {m.verdict.message}" for m in marks if m.verdict.check_failed]
 
 
-def _failed(submission: Submission, run: Run, marks: Sequence[Mark]) -> list[str]:
+def _failed(submission: Submission, run: NotebookRun, marks: Sequence[Mark]) -> list[str]:
     """A line for each cell that failed before an exercise that did not pass."""
     if all(mark.verdict.passed for mark in marks):
         return []
@@ -304,4 +306,4 @@ def _first(found: Mapping[int, Any], steps: Sequence[int]) -> Any:
     return next((found[step] for step in steps if step in found), None)
 
 
-__all__ = ["Batch", "Options", "ResultsError", "open_batch"]
+__all__ = ["Batch", "GradingOptions", "ResultsError", "open_batch"]

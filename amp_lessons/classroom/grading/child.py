@@ -1,7 +1,8 @@
 """Runs a notebook's cells and reports what the probes saw: the room where strangers' code runs.
 
 It reports which cell begins, which ended with what exception, and which check saw what. It judges
-nothing and has nothing to give away: the secret halves of the exercises are not in its house.
+nothing and has nothing to give away: the answer keys of the exercises are not in its
+root file system.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def run(job: dict[str, Any], pipe: int) -> None:
     shell = shell_without_kernel()
     while_checked = _close(job["lesson"], job.get("trusted", False))
     _put_beside(job.get("files", {}))
-    output = _Output()
+    output = _StandardStreams()
     reporter.send(ready=True)
     for number, step in enumerate(job["steps"]):
         if not step["run"]:
@@ -67,7 +68,7 @@ def run(job: dict[str, Any], pipe: int) -> None:
         reporter.send(begin=number)
 
         def record(name: str, evidence: Any, number: int = number) -> None:
-            from amp_lessons.exercises.checks.plain_data import as_json
+            from amp_lessons.exercises.checks.serialize import as_json
 
             reporter.send(as_json(evidence).encode(), step=number, exercise=name)
 
@@ -191,7 +192,7 @@ def shell_without_kernel() -> Any:
     return Shell.instance(config=config)
 
 
-class _Output:
+class _StandardStreams:
     """Puts the standard streams back after each cell, and says which ones it had spoiled."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from amp_lessons.classroom.grading import batch
-from amp_lessons.classroom.grading.batch import Options
+from amp_lessons.classroom.grading.batch import GradingOptions
 from amp_lessons.classroom.grading.collect import HandedIn
 from amp_lessons.classroom.grading.kept import Results
 from amp_lessons.classroom.grading.marks import Graded
@@ -56,7 +56,7 @@ class ClusterError(AmpLessonsError):
 
 @contextmanager
 def open_batch(
-    address: str, options: Options, lessons: Sequence[str] | None = None
+    address: str, options: GradingOptions, lessons: Sequence[str] | None = None
 ) -> Iterator[ClusterBatch]:
     """Have every worker make its sandbox and its judges, for as long as the context lasts.
 
@@ -340,7 +340,7 @@ class _Standing:
         """The batch of this order. Hold the lock. Raises `ClusterError` for other versions."""
         if self.batch is None or self.id != order["id"]:
             self.closed()
-            options = Options(
+            options = GradingOptions(
                 Limits(**order["limits"]),
                 _threads_here(),
                 order["salt"],

@@ -24,7 +24,7 @@ import typer
 from amp_lessons.core.terminal import console, say, warn
 
 if TYPE_CHECKING:
-    from amp_lessons.classroom.grading import Graded, HandedIn, Options
+    from amp_lessons.classroom.grading import Graded, GradingOptions, HandedIn
     from amp_lessons.classroom.grading.report import Listed
 
 
@@ -158,7 +158,7 @@ def grade(
     known = _known_learners(people, csv, results)
     without = [path for path in (csv, html, results, roster) if path is not None]
     handed_in = grading.collect(paths, known, without)
-    options = grading.Options(
+    options = grading.GradingOptions(
         grading.Limits(cell=timeout, total=total, memory=memory),
         min(jobs or os.cpu_count() or 1, len(handed_in), MOST_JOBS),
         seed,
@@ -284,7 +284,7 @@ def _check_outputs(csv: Path | None, html: Path | None) -> None:
 
 @contextmanager
 def _grading(
-    handed_in: list[HandedIn], options: Options, dask: str | None
+    handed_in: list[HandedIn], options: GradingOptions, dask: str | None
 ) -> Iterator[tuple[dict[str, Any], Iterator[Graded]]]:
     """What is known of the batch, and its results as they come, from here or from a cluster."""
     from amp_lessons.classroom import grading

@@ -1,10 +1,10 @@
 """Forks one process for each submission, from a process that has torch and the probes loaded.
 
 That costs milliseconds where a new Python with torch costs seconds. The server enters the sandbox's
-house before it imports torch, never starts a thread (a fork of a process with threads may hang),
-and never reads a submission: the job reaches the forked process through a pipe of its own. Started
-as ``python -m amp_lessons.classroom.grading.fork_server``, it takes requests on the socket that is
-its standard input.
+root file system before it imports torch, never starts a thread (a fork of a process with threads
+may hang), and never reads a submission: the job reaches the forked process through a pipe of its
+own. Started as ``python -m amp_lessons.classroom.grading.fork_server``, it takes requests on the
+socket that is its standard input.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 def main() -> None:
-    """Enter the house, load what all submissions need, say so, and serve until the socket ends."""
+    """Move in, load what all submissions need, say so, and serve until the socket ends."""
     grader = socket.socket(fileno=os.dup(0))
     order = json.loads(grader.recv(_REQUEST))
     for name in _ONE_THREAD:
@@ -47,9 +47,9 @@ def main() -> None:
 
 
 def _move_in(order: dict[str, Any]) -> None:
-    from amp_lessons.classroom.grading.sandbox import house
+    from amp_lessons.classroom.grading.sandbox import rootfs
 
-    house.enter(Path(order["package"]), Path(order["place"]))
+    rootfs.enter(Path(order["package"]), Path(order["place"]))
 
 
 def _load(lessons: list[str], modules: list[str], salt: str) -> None:
@@ -58,13 +58,13 @@ def _load(lessons: list[str], modules: list[str], salt: str) -> None:
 
     from amp_lessons.classroom.grading import shut
     from amp_lessons.classroom.grading.child import shell_without_kernel
-    from amp_lessons.classroom.grading.sandbox import cell, house  # noqa: F401 - for the forks
+    from amp_lessons.classroom.grading.sandbox import cell, rootfs  # noqa: F401 - for the forks
     from amp_lessons.exercises.checks import evidence, exercise  # noqa: F401 - for the forks
     from amp_lessons.exercises.checks.draws import use_salt
 
     torch.set_num_threads(1)
     use_salt(salt)
-    folder = house.scratch() / "cut"
+    folder = rootfs.scratch() / "cut"
     folder.mkdir()
     for slug in lessons:
         importlib.import_module(f"amp_lessons.exercises.{slug}")

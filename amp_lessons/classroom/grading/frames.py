@@ -2,7 +2,7 @@
 
 A frame is a length of four bytes, a header in JSON, a length again, and as many bytes of evidence.
 The grader reads headers and hands evidence on unread. A learner's code can write to the same pipe,
-so `Reader` takes nothing for granted but a bound on the sizes.
+so `FrameReader` takes nothing for granted but a bound on the sizes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def write(pipe: int, data: bytes) -> None:
         left = left[os.write(pipe, left) :]
 
 
-class Reader:
+class FrameReader:
     """Cuts a stream of bytes into frames.
 
     Args:

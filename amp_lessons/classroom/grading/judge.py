@@ -1,4 +1,4 @@
-"""The process that judges: it holds the secret halves, and is handed plain data alone.
+"""The process that judges: it holds the answer keys, and is handed plain data alone.
 
 It never runs a stranger's code. The course's own answers, right ones, wrong ones and pairs of
 mistakes, are run once a batch on the batch's own inputs, when evidence first needs them. `judging`
@@ -28,7 +28,7 @@ def answer(header: dict[str, Any], evidence: bytes) -> Frame:
     exercise = find(header["exercise"])
     if header.get("prepare"):
         with suppress(Exception):  # the verdict will say so
-            _ = exercise.secret.diagnosis.expected
+            _ = exercise.answer_key.diagnosis.expected
         return {}, json.dumps(sorted(sys.modules)).encode()
     found: Any = None
     with suppress(ValueError, RecursionError):

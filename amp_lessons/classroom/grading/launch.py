@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from amp_lessons.classroom.grading import notebook
-from amp_lessons.classroom.grading.sandbox import bubblewrap, house
+from amp_lessons.classroom.grading.sandbox import bubblewrap, rootfs
 from amp_lessons.classroom.grading.sandbox.limits import Limits
 from amp_lessons.classroom.grading.scratch import scratch_folder
 from amp_lessons.core import catalogue
@@ -101,7 +101,7 @@ def open_starter(
         SandboxError: if a sandbox is asked for that the machine does not allow.
     """
     with tempfile.TemporaryDirectory(prefix="amp-grade-", ignore_cleanup_errors=True) as folder:
-        package = house.copy_without_secrets(Path(folder))
+        package = rootfs.copy_without_secrets(Path(folder))
         why = []
         if sandbox in ("auto", "required", "fork") and sys.platform == "linux":
             try:
@@ -169,13 +169,13 @@ class ForkServer:
     """The grader's side of `fork_server`.
 
     Raises:
-        SandboxError: if the server cannot enter its house.
+        SandboxError: if the server cannot enter its root file system.
     """
 
     name, missing = "fork server with namespaces", ""
 
     def __init__(self, lessons: Sequence[str], salt: str, package: Path, folder: Path) -> None:
-        place = folder / "house"
+        place = folder / "rootfs"
         place.mkdir()
         self._folder, self._lock = folder, threading.Lock()
         self._order = {
@@ -189,8 +189,8 @@ class ForkServer:
 
     def _boot(self) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        own = house.scratch()
-        inside = environment(house.PACKAGE, f"{own}/home") | {"TMPDIR": f"{own}/tmp"}
+        own = rootfs.scratch()
+        inside = environment(rootfs.PACKAGE, f"{own}/home") | {"TMPDIR": f"{own}/tmp"}
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "amp_lessons.classroom.grading.fork_server"],
@@ -411,8 +411,8 @@ class Spawned:
             self._status, theirs = _Status(told), (status, lifeline)
         self._context = scratch_folder(self._left)
         folder = self._context.__enter__()
-        own = house.scratch() if prefix else folder
-        env = environment(house.PACKAGE if prefix else package, f"{own}/home")
+        own = rootfs.scratch() if prefix else folder
+        env = environment(rootfs.PACKAGE if prefix else package, f"{own}/home")
         self._process = subprocess.Popen(
             [*prefix, sys.executable, "-m", "amp_lessons.classroom.grading.child"],
             stdin=subprocess.PIPE,

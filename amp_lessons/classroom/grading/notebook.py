@@ -36,7 +36,7 @@ _GIVEN_UP = re.compile(r"^[^#\n]*\.(\w+)\.solution\(\s*(?:give_up\s*=\s*)?True",
 
 
 @dataclass(frozen=True)
-class Step:
+class CellToRun:
     """One code cell to run.
 
     Attributes:
@@ -70,7 +70,7 @@ class Submission:
     """
 
     lesson: Lesson
-    steps: tuple[Step, ...]
+    steps: tuple[CellToRun, ...]
     problems: tuple[str, ...]
     notes: tuple[str, ...]
     gave_up: tuple[str, ...] = ()
@@ -123,7 +123,7 @@ def _text(source: str) -> str:
     return "\n".join(line.rstrip() for line in source.strip().splitlines())
 
 
-def _given_up(steps: Sequence[Step], known: set[str]) -> Iterator[str]:
+def _given_up(steps: Sequence[CellToRun], known: set[str]) -> Iterator[str]:
     text = "\n".join(step.source for step in steps)
     return (name for name in dict.fromkeys(_GIVEN_UP.findall(text)) if name in known)
 
@@ -183,7 +183,7 @@ def checks_of(lesson: Lesson) -> dict[str, str]:
     return found
 
 
-def _recognise(cells: list[ipynb.Cell]) -> list[Step]:
+def _recognise(cells: list[ipynb.Cell]) -> list[CellToRun]:
     """The code cells as steps, each with the exercise that it answers or checks."""
     known = {info.name for lesson in catalogue.LESSONS for info in lesson.exercises}
     ids = {name.replace("_", "-"): name for name in known}
@@ -198,7 +198,7 @@ def _recognise(cells: list[ipynb.Cell]) -> list[Step]:
         checks = name.removesuffix(SUFFIX) if is_check else ""
         solves = name if ipynb.is_solution(cell) or (by_id and not is_check) else ""
         steps.append(
-            Step(
+            CellToRun(
                 source=ipynb.source_of(cell),
                 where=f"cell {number}",
                 checks=checks if checks in known else "",
@@ -208,7 +208,7 @@ def _recognise(cells: list[ipynb.Cell]) -> list[Step]:
     return _recognise_by_source(steps, known)
 
 
-def _recognise_by_source(steps: list[Step], known: set[str]) -> list[Step]:
+def _recognise_by_source(steps: list[CellToRun], known: set[str]) -> list[CellToRun]:
     """Find check cells whose metadata an editor dropped, where no cell with metadata is left.
 
     A cell with the call alone comes first, then one in which an answer stands above it.
@@ -259,7 +259,7 @@ def _parsed(source: str) -> list[ast.stmt]:
         return []
 
 
-def _find_answers(steps: list[Step], answers: Mapping[str, set[str]]) -> list[Step]:
+def _find_answers(steps: list[CellToRun], answers: Mapping[str, set[str]]) -> list[CellToRun]:
     """Mark the cells without metadata that define what an exercise asks for."""
     result = []
     for step in steps:
@@ -282,7 +282,7 @@ def _defined(source: str) -> set[str]:
     return found
 
 
-def _lesson(steps: list[Step]) -> tuple[Lesson, list[Lesson]]:
+def _lesson(steps: list[CellToRun]) -> tuple[Lesson, list[Lesson]]:
     """The lesson that most of the exercises belong to, and the other lessons found."""
     exercises = {name for step in steps for name in (step.checks, step.solves) if name}
     counts = Counter(catalogue.lesson_of(name).id for name in exercises)
@@ -293,10 +293,10 @@ def _lesson(steps: list[Step]) -> tuple[Lesson, list[Lesson]]:
     return best, [lesson for lesson in found if lesson is not best]
 
 
-def _with_masters_checks(steps: list[Step], master: Mapping[str, str]) -> list[Step]:
+def _with_masters_checks(steps: list[CellToRun], master: Mapping[str, str]) -> list[CellToRun]:
     """Add the course's own check below each one that was changed. Checks of other lessons become
     plain cells."""
-    result: list[Step] = []
+    result: list[CellToRun] = []
     for step in steps:
         if step.checks not in master:
             result.append(replace(step, checks=""))
@@ -311,7 +311,7 @@ def _with_masters_checks(steps: list[Step], master: Mapping[str, str]) -> list[S
     return result
 
 
-def _duplicates(steps: list[Step]) -> list[str]:
+def _duplicates(steps: list[CellToRun]) -> list[str]:
     cells: dict[str, list[str]] = {}
     for step in steps:
         if step.checks and not step.again:
@@ -324,7 +324,9 @@ def _duplicates(steps: list[Step]) -> list[str]:
     ]
 
 
-def _put_back_missing(steps: list[Step], master: Mapping[str, str], notes: list[str]) -> list[Step]:
+def _put_back_missing(
+    steps: list[CellToRun], master: Mapping[str, str], notes: list[str]
+) -> list[CellToRun]:
     """Add each check that is gone: after the exercise's answer, or at the end."""
     steps = list(steps)
     for name, source in master.items():
@@ -333,11 +335,11 @@ def _put_back_missing(steps: list[Step], master: Mapping[str, str], notes: list[
         notes.append(f"the check of {name} is missing: it was put back")
         answers = [i for i, step in enumerate(steps) if step.solves == name]
         place = answers[-1] + 1 if answers else len(steps)
-        steps.insert(place, Step(source, f"the check of {name}", checks=name))
+        steps.insert(place, CellToRun(source, f"the check of {name}", checks=name))
     return steps
 
 
-def _check_again_below(steps: list[Step]) -> list[Step]:
+def _check_again_below(steps: list[CellToRun]) -> list[CellToRun]:
     """Where an answer stands below the last check of its exercise, check once more below it."""
     last_check = {step.checks: i for i, step in enumerate(steps) if step.checks}
     last_answer = {step.solves: i for i, step in enumerate(steps) if step.solves}

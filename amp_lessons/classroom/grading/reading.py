@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from amp_lessons.classroom.grading.notebook import Step, Submission
+from amp_lessons.classroom.grading.notebook import CellToRun, Submission
 from amp_lessons.classroom.grading.services import Service, ServiceError
 from amp_lessons.core import catalogue
 from amp_lessons.core.ipynb import NotebookError
@@ -16,7 +16,7 @@ MEMORY = 2048
 """MiB for one file."""
 
 
-class Reader:
+class NotebookReader:
     """A process that reads notebooks."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Reader:
         found = json.loads(given)
         return Submission(
             catalogue.lesson_called(found["lesson"]),
-            tuple(Step(**step) for step in found["steps"]),
+            tuple(CellToRun(**step) for step in found["steps"]),
             tuple(found["problems"]),
             tuple(found["notes"]),
             tuple(found["gave_up"]),

@@ -96,7 +96,7 @@ class Service:
         assert process.stdin is not None
         assert process.stdout is not None
         frames.write(process.stdin.fileno(), frames.packed(header, content))
-        pipe, reader = process.stdout.fileno(), frames.Reader(trusted=True)
+        pipe, reader = process.stdout.fileno(), frames.FrameReader(trusted=True)
         end, before = time.monotonic() + BUSY * patience, _seconds_of(process.pid)
         while time.monotonic() < end:
             if not select.select([pipe], [], [], _LOOK)[0]:
@@ -160,7 +160,7 @@ def serve(answer: Callable[[dict[str, Any], bytes], frames.Frame]) -> None:
 
 
 def _listen(questions: queue.SimpleQueue[frames.Frame]) -> None:
-    reader = frames.Reader(trusted=True)
+    reader = frames.FrameReader(trusted=True)
     with suppress(BaseException):
         while data := os.read(0, 2**20):
             for frame in reader.feed(data):

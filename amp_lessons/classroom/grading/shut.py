@@ -14,7 +14,7 @@ from pathlib import Path
 from amp_lessons.classroom.grading.apart import keep_apart
 from amp_lessons.core import catalogue
 from amp_lessons.exercises.checks import closed, draws, find
-from amp_lessons.exercises.checks.closed import Room, room
+from amp_lessons.exercises.checks.closed import ClosedModule, room
 from amp_lessons.exercises.checks.probe import Case, Probe
 
 _REFUSAL = "from amp_lessons.exercises.checks.closed import refuse\nrefuse()"
@@ -26,7 +26,7 @@ def probes(slug: str) -> dict[str, Probe]:
     return {info.name: find(info.name).probe for info in catalogue.find_lesson(slug).exercises}
 
 
-def for_good(slug: str) -> list[Room]:
+def for_good(slug: str) -> list[ClosedModule]:
     """The rooms of the course that no exercise of a lesson may use."""
     own = {name for probe in probes(slug).values() for name in probe.own}
     lent = {name for probe in probes(slug).values() for name in probe.lent}
@@ -94,14 +94,14 @@ def _text_of(path: str) -> str:
     return Path(path).read_text(encoding="utf-8") if path.endswith(".py") else ""
 
 
-def _cut(text: str, closed: Room) -> str:
+def _cut(text: str, closed: ClosedModule) -> str:
     """A module's source in which the functions of a room refuse."""
     tree = ast.parse(text)
     _refuse_in(tree.body, "", closed)
     return ast.unparse(tree)
 
 
-def _refuse_in(body: list[ast.stmt], around: str, closed: Room) -> None:
+def _refuse_in(body: list[ast.stmt], around: str, closed: ClosedModule) -> None:
     for node in body:
         if isinstance(node, ast.ClassDef):
             _refuse_in(node.body, f"{around}{node.name}.", closed)

@@ -40,7 +40,7 @@ class Stopped(Exception):
 
 
 @dataclass
-class Run:
+class NotebookRun:
     """What came of running a notebook.
 
     Attributes:
@@ -68,7 +68,7 @@ def run(
     limits: Limits,
     stop: threading.Event,
     trusted: bool = False,
-) -> Run:
+) -> NotebookRun:
     """Run a notebook until it comes to its end, leaving out the cells that stop it.
 
     Args:
@@ -80,7 +80,7 @@ def run(
         SandboxError: if the sandbox is no longer there.
         Stopped: if ``stop`` was set.
     """
-    result, too_busy = Run(), ""
+    result, too_busy = NotebookRun(), ""
     deadline = time.monotonic() + limits.total
     for _ in range(limits.attempts):
         attempt = _Attempt(submission, result, limits, deadline, stop, trusted)
@@ -113,7 +113,7 @@ class _Attempt:
     def __init__(
         self,
         submission: Submission,
-        result: Run,
+        result: NotebookRun,
         limits: Limits,
         deadline: float,
         stop: threading.Event,
@@ -124,7 +124,7 @@ class _Attempt:
         self.finished = self.out_of_time = self.busy = False
         self.step: int | None = None
         self.reason = ""
-        self.output = _Output()
+        self.output = _PrintedTail()
 
     def go(self, starter: Starter) -> None:
         running = starter.start(self._job(), self.limits)
@@ -152,7 +152,7 @@ class _Attempt:
 
     def _follow(self, running: Running) -> None:
         """Take in reports until the notebook is done, or has to be stopped."""
-        reader = frames.Reader()
+        reader = frames.FrameReader()
         self.patience = time.monotonic() + self.limits.start
         open_ends = {running.reports, running.output}
         while not self.finished:
@@ -195,7 +195,7 @@ class _Attempt:
             self.reason = f"{self._where()} ran longer than {limit:g} s"
         return bool(self.reason)
 
-    def _take_all(self, reader: frames.Reader, data: bytes) -> bool:
+    def _take_all(self, reader: frames.FrameReader, data: bytes) -> bool:
         try:
             for header, evidence in reader.feed(data):
                 self._take(header, evidence)
@@ -268,7 +268,7 @@ class _Attempt:
             self.result.problems.append(f"{flood} ({amount}): take the print out of its loop")
 
 
-class _Output:
+class _PrintedTail:
     """Counts what the notebook prints, and keeps the end."""
 
     def __init__(self) -> None:

@@ -27,7 +27,7 @@ MORE = ' <span class="more">…</span>'
 
 
 @dataclass(frozen=True)
-class Piece:
+class TextPiece:
     """What a block is never cut within: a sentence, an item, a row or a line.
 
     Attributes:
@@ -44,7 +44,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Block:
+class TextBlock:
     """A part of a text: ``head``, its pieces, ``tail``.
 
     Attributes:
@@ -57,7 +57,7 @@ class Block:
 
     kind: str
     head: str
-    pieces: tuple[Piece, ...]
+    pieces: tuple[TextPiece, ...]
     tail: str
     level: int = 0
     header: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ class Block:
     def text(self) -> str:
         return " ".join(piece.text for piece in self.pieces)
 
-    def cut(self, count: int) -> tuple[Block, Block]:
+    def cut(self, count: int) -> tuple[TextBlock, TextBlock]:
         """The first ``count`` pieces, and the others, as two blocks."""
         start = self.start + count if self.start else 0
         return (
@@ -84,13 +84,13 @@ class Block:
             replace(self, pieces=self.pieces[count:], start=start),
         )
 
-    def shorter(self) -> Block:
+    def shorter(self) -> TextBlock:
         """A paragraph without its last sentence."""
         tail = self.tail if self.tail.startswith(MORE) else MORE + self.tail
         return replace(self, pieces=self.pieces[:-1], tail=tail)
 
 
-def read(source: str) -> list[Block]:
+def read(source: str) -> list[TextBlock]:
     """The blocks of a Markdown text, in order."""
     root = SyntaxTreeNode(_markdown().parse(source))
     return [_block(node) for node in root.children]
@@ -101,12 +101,12 @@ def to_html(source: str) -> str:
     return str(_markdown().render(source)).strip()
 
 
-def listing(code: str, language: str = "python", css: str = "code") -> Block:
+def listing(code: str, language: str = "python", css: str = "code") -> TextBlock:
     """Code as a block whose pieces are its lines."""
     coloured = _coloured(code.strip("\n"), language).split("\n")
     plain = code.strip("\n").split("\n")
-    pieces = tuple(Piece(a, b) for a, b in zip(coloured, plain, strict=True))
-    return Block("code", f'<pre class="{css}"><code>', pieces, "</code></pre>")
+    pieces = tuple(TextPiece(a, b) for a, b in zip(coloured, plain, strict=True))
+    return TextBlock("code", f'<pre class="{css}"><code>', pieces, "</code></pre>")
 
 
 # ---- the renderer -------------------------------------------------------------------------------
@@ -186,27 +186,29 @@ def _text(node: SyntaxTreeNode) -> str:
     return between.join(_text(child) for child in node.children)
 
 
-def _block(node: SyntaxTreeNode) -> Block:
+def _block(node: SyntaxTreeNode) -> TextBlock:
     if node.type == "heading":
         inline = _markdown().renderInline(node.children[0].content) if node.children else ""
-        return Block("heading", "", (Piece(inline, _text(node)),), "", level=int(node.tag[1]))
+        return TextBlock(
+            "heading", "", (TextPiece(inline, _text(node)),), "", level=int(node.tag[1])
+        )
     if node.type == "paragraph":
-        return Block("paragraph", "<p>", tuple(sentences(node.children[0].content)), "</p>")
+        return TextBlock("paragraph", "<p>", tuple(sentences(node.children[0].content)), "</p>")
     if node.type in ("bullet_list", "ordered_list"):
-        items = tuple(Piece(_render([item]), _text(item)) for item in node.children)
+        items = tuple(TextPiece(_render([item]), _text(item)) for item in node.children)
         start = int(node.attrs.get("start", 1)) if node.tag == "ol" else 0
-        return Block("list", f"<{node.tag}>", items, f"</{node.tag}>", start=start)
+        return TextBlock("list", f"<{node.tag}>", items, f"</{node.tag}>", start=start)
     if node.type == "table":
         return _table(node)
     if node.type in ("fence", "code_block"):
         return listing(node.content, node.info.strip() or "text")
-    return Block("other", "", (Piece(_render([node]), _text(node)),), "")
+    return TextBlock("other", "", (TextPiece(_render([node]), _text(node)),), "")
 
 
-def _table(node: SyntaxTreeNode) -> Block:
+def _table(node: SyntaxTreeNode) -> TextBlock:
     head, *bodies = node.children
     rows = tuple(
-        Piece(_render([row]), _text(row), tuple(_text(cell) for cell in row.children))
+        TextPiece(_render([row]), _text(row), tuple(_text(cell) for cell in row.children))
         for body in bodies
         for row in body.children
     )
@@ -217,7 +219,7 @@ def _table(node: SyntaxTreeNode) -> Block:
     opening = (
         f'<table style="width:{wide:.0f}%"><colgroup>{shares}</colgroup>{_render([head])}<tbody>'
     )
-    return Block("table", opening, rows, "</tbody></table>", header=header, widths=widths)
+    return TextBlock("table", opening, rows, "</tbody></table>", header=header, widths=widths)
 
 
 def _widths(rows: Sequence[tuple[str, ...]]) -> tuple[float, ...]:
@@ -241,7 +243,7 @@ _END = re.compile(r'(?<=[.?!])["”)]?\s+(?=[A-Z0-9`*_"“(\[$])')
 _ABBREVIATION = re.compile(r"\b(e\.g|i\.e|vs|cf|etc|about|No)\.$")
 
 
-def sentences(source: str) -> list[Piece]:
+def sentences(source: str) -> list[TextPiece]:
     """A paragraph's sentences. A full stop inside code, a link or brackets ends none."""
     found: list[str] = []
     begun = 0
@@ -262,9 +264,9 @@ def _closed(text: str) -> bool:
     return all(plain.count(a) == plain.count(b) for a, b in ("()", "[]"))
 
 
-def _sentence(source: str) -> Piece:
+def _sentence(source: str) -> TextPiece:
     root = SyntaxTreeNode(_markdown().parseInline(source))
     links = (node.nester_tokens for node in root.walk() if node.type == "link")
     term = any(pair.opening.meta.get("term") for pair in links if pair)
     keep = term or "**" in source
-    return Piece(_markdown().renderInline(source).strip(), _text(root), keep=keep)
+    return TextPiece(_markdown().renderInline(source).strip(), _text(root), keep=keep)

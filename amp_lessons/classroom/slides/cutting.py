@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from amp_lessons.classroom.slides import blocks, polls, sizes
-from amp_lessons.classroom.slides.blocks import Block
-from amp_lessons.classroom.slides.parts import Code, Part, Poll, Result, Text, Try
+from amp_lessons.classroom.slides.blocks import TextBlock
+from amp_lessons.classroom.slides.parts import CellOutput, Code, Part, Poll, Text, Try
 from amp_lessons.core.catalogue import Lesson
 from amp_lessons.quiz.bank import Bank
 from amp_lessons.quiz.items import OpenQuestion
@@ -77,7 +77,7 @@ class _Cutter:
         self.sections: list[list[Slide]] = [[]]
         self.heading, self.below = html.escape(lesson.title), ""
         self.kind = "text"
-        self.waiting: list[Block] = []
+        self.waiting: list[TextBlock] = []
         self.free = 0.0
 
     def text(self, part: Text, closing: bool = False) -> None:
@@ -154,7 +154,7 @@ class _Cutter:
 
     # ---- headings -------------------------------------------------------------------------------
 
-    def _head(self, block: Block) -> None:
+    def _head(self, block: TextBlock) -> None:
         self._flush()
         self.free = 0.0
         if block.level == 1:
@@ -203,7 +203,7 @@ class _Cutter:
             kind, notes = "text", []
 
 
-def _is_navigation(block: Block) -> bool:
+def _is_navigation(block: TextBlock) -> bool:
     """Whether it's the line of links below a lesson's heading."""
     return block.kind == "paragraph" and block.text.startswith("Home · ")
 
@@ -216,7 +216,7 @@ def _of_the_lesson(lesson: Lesson) -> list[str]:
     return [*notes, KEYS + "."]
 
 
-def _exercises(lesson: Lesson) -> Block:
+def _exercises(lesson: Lesson) -> TextBlock:
     """A table of them."""
     rows = "".join(
         f"| {info.title} | {info.minutes} |\n" for info in lesson.exercises
@@ -224,7 +224,7 @@ def _exercises(lesson: Lesson) -> Block:
     return blocks.read(f"| exercise | minutes |\n|---|---|\n{rows}")[0]
 
 
-def _results(results: Sequence[Result], room: float) -> str:
+def _results(results: Sequence[CellOutput], room: float) -> str:
     """Stored outputs one below the other, in as much height as there is."""
     pictures = [each for each in results if each.kind == "picture"]
     rest = room - sum(sizes.result_height(each) for each in results if each.kind != "picture")
@@ -233,7 +233,7 @@ def _results(results: Sequence[Result], room: float) -> str:
     return "".join(_result(each, share) for each in results)
 
 
-def _result(result: Result, share: float) -> str:
+def _result(result: CellOutput, share: float) -> str:
     if result.kind == "picture":
         high = round(sizes.picture_height(result, sizes.WIDTH, share))
         width, height = result.size
@@ -253,7 +253,7 @@ def _result(result: Result, share: float) -> str:
 # ---- pages --------------------------------------------------------------------------------------
 
 
-def pages(found: Sequence[Block], room: float = sizes.PROSE) -> list[list[Block]]:
+def pages(found: Sequence[TextBlock], room: float = sizes.PROSE) -> list[list[TextBlock]]:
     """Blocks on as few slides as they need, about equally full."""
     apart = _filled(found, room, room)
     large = room if len(apart) <= len(_filled(found, room, 0)) else 0
@@ -268,14 +268,14 @@ def pages(found: Sequence[Block], room: float = sizes.PROSE) -> list[list[Block]
     return _filled(found, high, large)
 
 
-def _filled(found: Sequence[Block], room: float, large: float) -> list[list[Block]]:
+def _filled(found: Sequence[TextBlock], room: float, large: float) -> list[list[TextBlock]]:
     """Fill one slide after the other. A line that ends in a colon stays with what it announces.
 
     Args:
         room: pixels of a slide.
         large: only a block that is higher may be cut.
     """
-    made: list[list[Block]] = [[]]
+    made: list[list[TextBlock]] = [[]]
     left, waiting = room, list(found)
     while waiting:
         block = waiting.pop(0)
@@ -299,7 +299,7 @@ def _filled(found: Sequence[Block], room: float, large: float) -> list[list[Bloc
     return made
 
 
-def _parted(block: Block, left: float, large: float) -> tuple[Block | None, Block]:
+def _parted(block: TextBlock, left: float, large: float) -> tuple[TextBlock | None, TextBlock]:
     """Of a list, table or listing of more than ``large`` pixels: as much as fits into what is
     left, and the rest. At least two pieces stand on either side, if they fit on one slide."""
     if block.kind not in ("list", "table", "code") or sizes.height(block) <= large:
@@ -312,7 +312,7 @@ def _parted(block: Block, left: float, large: float) -> tuple[Block | None, Bloc
     return None, block
 
 
-def shortened(found: Sequence[Block]) -> list[Block]:
+def shortened(found: Sequence[TextBlock]) -> list[TextBlock]:
     """The blocks without closing sentences of long paragraphs, if that saves a slide.
 
     A sentence that defines a term, or that has bold words in it, stays; so does a paragraph's
@@ -333,7 +333,7 @@ def shortened(found: Sequence[Block]) -> list[Block]:
     return list(found)
 
 
-def _may_be_shorter(block: Block) -> bool:
+def _may_be_shorter(block: TextBlock) -> bool:
     if block.kind != "paragraph" or len(block.pieces) < 2:
         return False
     last = block.pieces[-1]

@@ -33,7 +33,7 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Result:
+class CellOutput:
     """One stored output of a code cell.
 
     Attributes:
@@ -60,7 +60,7 @@ class Code:
     """
 
     source: str
-    results: tuple[Result, ...] = ()
+    results: tuple[CellOutput, ...] = ()
     imports: str = ""
 
 
@@ -220,7 +220,7 @@ _IMAGE = re.compile(r'<img\s[^>]*?src="(data:image/png;base64,([^"]+))"[^>]*>')
 _ALT = re.compile(r'\salt="([^"]*)"')
 
 
-def _results(cell: ipynb.Cell) -> Iterator[Result]:
+def _results(cell: ipynb.Cell) -> Iterator[CellOutput]:
     for output in cell.get("outputs") or []:
         if output.get("output_type") == "stream":
             yield from _plain(_joined(output.get("text")))
@@ -231,7 +231,7 @@ def _results(cell: ipynb.Cell) -> Iterator[Result]:
         elif "text/html" in data:
             yield _from_html(_joined(data["text/html"]))
         elif "text/markdown" in data:
-            yield Result("markdown", _joined(data["text/markdown"]))
+            yield CellOutput("markdown", _joined(data["text/markdown"]))
         elif "text/plain" in data:
             yield from _plain(_joined(data["text/plain"]))
 
@@ -241,21 +241,21 @@ def _joined(text: str | Iterable[str] | None) -> str:
     return text if isinstance(text, str) else "".join(text or ())
 
 
-def _plain(text: str) -> Iterator[Result]:
+def _plain(text: str) -> Iterator[CellOutput]:
     if text.strip():
-        yield Result("text", text.rstrip("\n"))
+        yield CellOutput("text", text.rstrip("\n"))
 
 
-def _from_html(text: str) -> Result:
+def _from_html(text: str) -> CellOutput:
     image = _IMAGE.fullmatch(text.strip())
     if image is None:
-        return Result("html", text)
+        return CellOutput("html", text)
     alt = _ALT.search(image[0])
     return _picture(image[1], html.unescape(alt[1]) if alt else "")
 
 
-def _picture(address: str, alt: str) -> Result:
-    return Result("picture", address, alt, _png_size(address))
+def _picture(address: str, alt: str) -> CellOutput:
+    return CellOutput("picture", address, alt, _png_size(address))
 
 
 def _png_size(address: str) -> tuple[int, int]:

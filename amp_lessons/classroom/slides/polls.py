@@ -19,14 +19,14 @@ REASON = 420
 
 
 @dataclass(frozen=True)
-class Asked:
+class PollSide:
     """One side of a poll: the slide's body, and what the speaker reads."""
 
     body: str
     notes: str
 
 
-def question(item: Item) -> Asked:
+def question(item: Item) -> PollSide:
     """The question with its choices, in large type."""
     if isinstance(item, ChoiceItem):
         answers = _choices(item, marked=False)
@@ -40,10 +40,10 @@ def question(item: Item) -> Asked:
         answers = f'<p class="asked">In which order?</p><ul class="lines">{lines}</ul>'
     right = f"<p><b>The answer:</b> {html.escape(_key(item))}</p>"
     notes = f"<p>Let everybody choose before you press a key: the next slide answers.</p>{right}"
-    return Asked(f'<div class="prompt">{_asked(item)}</div>{answers}', notes)
+    return PollSide(f'<div class="prompt">{_asked(item)}</div>{answers}', notes)
 
 
-def answer(item: Item) -> Asked:
+def answer(item: Item) -> PollSide:
     """The right answer and its reason. The notes have the whole explanation."""
     if isinstance(item, ChoiceItem):
         right = [choice for choice in item.choices if choice.right]
@@ -58,7 +58,7 @@ def answer(item: Item) -> Asked:
         shown = f'<ol class="lines">{lines}</ol>'
     prompt = f'<div class="prompt again">{markup.to_html(item.prompt)}</div>'
     told = f'<div class="reason">{_reason(reason, item.explanation)}</div>'
-    return Asked(prompt + shown + told, markup.answer_html(item))
+    return PollSide(prompt + shown + told, markup.answer_html(item))
 
 
 def _key(item: Item) -> str:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from amp_lessons.classroom.slides.blocks import Block
-from amp_lessons.classroom.slides.parts import Result
+from amp_lessons.classroom.slides.blocks import TextBlock
+from amp_lessons.classroom.slides.parts import CellOutput
 
 WIDTH = 1152
 """Of a slide's body, between its margins."""
@@ -33,7 +33,7 @@ ALONE = 572
 """The largest height of a picture on a slide of its own."""
 
 
-def height(block: Block) -> float:
+def height(block: TextBlock) -> float:
     """Of one block, in pixels."""
     if block.kind == "list":
         return sum(_lines(piece.text, WIDTH - 44) * LINE + 8 for piece in block.pieces) + GAP
@@ -44,12 +44,12 @@ def height(block: Block) -> float:
     return _lines(block.text, WIDTH) * LINE + GAP
 
 
-def total(blocks: Iterable[Block]) -> float:
+def total(blocks: Iterable[TextBlock]) -> float:
     """Of blocks one below the other, in pixels."""
     return sum(height(block) for block in blocks)
 
 
-def result_height(result: Result) -> float:
+def result_height(result: CellOutput) -> float:
     """Of a stored output, in pixels; of a picture, the least that shows it well."""
     if result.kind == "picture":
         return max(LEAST_PICTURE, result.size[1] * 0.9) + GAP
@@ -60,7 +60,7 @@ def result_height(result: Result) -> float:
     return _lines(result.body, WIDTH) * LINE / 2 + GAP
 
 
-def picture_height(result: Result, width: float, most: float) -> float:
+def picture_height(result: CellOutput, width: float, most: float) -> float:
     """The height at which a picture fits a width and a height; at most half as large again."""
     wide, high = result.size
     return max(1.0, min(most, high * width / wide, high * 1.5))
@@ -71,7 +71,7 @@ def _lines(text: str, width: float, letter: float = LETTER) -> int:
     return sum(max(1, math.ceil(len(line) / fit)) for line in text.split("\n"))
 
 
-def _table_height(block: Block) -> float:
+def _table_height(block: TextBlock) -> float:
     rows = [block.header, *(piece.cells for piece in block.pieces)]
     found = 0.0
     for row in rows:

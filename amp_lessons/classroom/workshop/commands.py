@@ -14,7 +14,7 @@ import typer
 from amp_lessons.core.terminal import console, say
 
 if TYPE_CHECKING:
-    from amp_lessons.classroom.workshop.model import Plan, Step
+    from amp_lessons.classroom.workshop.model import BlockStep, WorkshopPlan
 
 
 def register(app: typer.Typer) -> None:
@@ -76,7 +76,7 @@ def minutes_of(start: str) -> int:
 # ---- as tables -----------------------------------------------------------------------------------
 
 
-def _print_list(plans: list[Plan], json: bool) -> None:
+def _print_list(plans: list[WorkshopPlan], json: bool) -> None:
     if json:
         data = {"plans": [{k: v for k, v in as_json(p).items() if k != "blocks"} for p in plans]}
         print(json_text.dumps(data, indent=1, ensure_ascii=False))
@@ -93,7 +93,7 @@ def _print_list(plans: list[Plan], json: bool) -> None:
     say("Nobody has taught these plans in a room yet. A timetable: amp-lessons workshop 4h")
 
 
-def _print_timetable(plan: Plan, start: int | None) -> None:
+def _print_timetable(plan: WorkshopPlan, start: int | None) -> None:
     from rich.table import Table
 
     from amp_lessons.classroom.workshop.model import clock
@@ -122,7 +122,7 @@ def _print_timetable(plan: Plan, start: int | None) -> None:
 # ---- as data -------------------------------------------------------------------------------------
 
 
-def as_json(plan: Plan, start: int | None = None) -> dict[str, Any]:
+def as_json(plan: WorkshopPlan, start: int | None = None) -> dict[str, Any]:
     """A plan as plain data. Times are ``"9:05"``; without a start they count from ``"0:00"``."""
     from amp_lessons.classroom.workshop.model import clock
     from amp_lessons.classroom.workshop.sentences import sentence
@@ -168,7 +168,7 @@ def as_json(plan: Plan, start: int | None = None) -> dict[str, Any]:
     }
 
 
-def _step_as_json(step: Step) -> dict[str, Any]:
+def _step_as_json(step: BlockStep) -> dict[str, Any]:
     found = {"kind": step.kind, "minutes": step.length}
     return found | step.model_dump(exclude_defaults=True, exclude={"minutes"})
 

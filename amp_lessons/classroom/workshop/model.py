@@ -22,11 +22,11 @@ Text = Annotated[str, Field(min_length=1)]
 Id = Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
 
 
-class _Frozen(BaseModel):
+class _PlanModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
 
 
-class Step(_Frozen):
+class BlockStep(_PlanModel):
     """A few minutes of a block. Exactly one of ``heading``, ``exercise`` and ``title`` is given,
     or ``poll`` alone.
 
@@ -71,7 +71,7 @@ class Step(_Frozen):
         return self.minutes or 0
 
     @model_validator(mode="after")
-    def _one_thing(self) -> Step:
+    def _one_thing(self) -> BlockStep:
         given = [name for name in ("heading", "exercise", "title") if getattr(self, name)]
         if len(given) > 1 or not (given or self.poll):
             raise ValueError("it needs one of heading, exercise and title, or a poll alone")
@@ -86,7 +86,7 @@ class Step(_Frozen):
         return self
 
 
-class Stuck(_Frozen):
+class Stuck(_PlanModel):
     """Where a room gets stuck, and what to say then.
 
     Attributes:
@@ -110,7 +110,7 @@ class Stuck(_Frozen):
         return self
 
 
-class Block(_Frozen):
+class WorkshopBlock(_PlanModel):
     """A part of a workshop.
 
     Attributes:
@@ -131,7 +131,7 @@ class Block(_Frozen):
     goal: Text
     lesson: str = ""
     minutes: Annotated[int, Field(ge=5, le=90)] | None = None
-    steps: Annotated[tuple[Step, ...], Field(alias="step")] = ()
+    steps: Annotated[tuple[BlockStep, ...], Field(alias="step")] = ()
     stuck: Annotated[tuple[Stuck, ...], Field(max_length=3)] = ()
     told: dict[str, Text] = {}
 
@@ -154,7 +154,7 @@ class Block(_Frozen):
         return tuple(step.exercise for step in self.steps if step.exercise)
 
     @model_validator(mode="after")
-    def _well_formed(self) -> Block:
+    def _well_formed(self) -> WorkshopBlock:
         if self.kind == "break":
             if self.minutes is None or self.steps or self.lesson:
                 raise ValueError("a break has minutes, and no lesson and no steps")
@@ -179,12 +179,12 @@ class Block(_Frozen):
 class Slot:
     """A block and its place in the day: minutes after midnight, or after the start."""
 
-    block: Block
+    block: WorkshopBlock
     start: int
     end: int
 
 
-class Plan(_Frozen):
+class WorkshopPlan(_PlanModel):
     """A workshop.
 
     Attributes:
@@ -207,7 +207,7 @@ class Plan(_Frozen):
     homework: Text
     behind: Annotated[tuple[str, ...], Field(min_length=1)]
     behind_say: Text
-    blocks: tuple[Block, ...]
+    blocks: tuple[WorkshopBlock, ...]
 
     @cached_property
     def lessons(self) -> tuple[catalogue.Lesson, ...]:
@@ -252,7 +252,7 @@ class Plan(_Frozen):
         return tuple(found)
 
 
-class Checklist(_Frozen):
+class Checklist(_PlanModel):
     """Things to do, in Markdown.
 
     Attributes:
@@ -264,7 +264,7 @@ class Checklist(_Frozen):
     items: Annotated[tuple[Text, ...], Field(min_length=1, alias="item")]
 
 
-class Asked(_Frozen):
+class AskedQuestion(_PlanModel):
     """A question that an instructor has on the evening before, with its answer.
 
     Attributes:
@@ -276,11 +276,11 @@ class Asked(_Frozen):
     plans: tuple[str, ...] = ()
 
 
-class Around(_Frozen):
+class Around(_PlanModel):
     """What all plans share: what to do before and after, and what instructors ask."""
 
     lists: Annotated[tuple[Checklist, ...], Field(alias="list")]
-    questions: Annotated[tuple[Asked, ...], Field(alias="question")]
+    questions: Annotated[tuple[AskedQuestion, ...], Field(alias="question")]
 
 
 def clock(minutes: int) -> str:

@@ -11,7 +11,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from amp_lessons.classroom.workshop import reading
-from amp_lessons.classroom.workshop.model import Checklist, Plan, Slot, Step, Stuck, clock
+from amp_lessons.classroom.workshop.model import (
+    BlockStep,
+    Checklist,
+    Slot,
+    Stuck,
+    WorkshopPlan,
+    clock,
+)
 from amp_lessons.classroom.workshop.sections import needed_first, sections
 from amp_lessons.classroom.workshop.sentences import PlanError, help_with, sentence
 from amp_lessons.core import catalogue
@@ -33,7 +40,7 @@ _LINK = re.compile(r"\[([^\]]+)\]\((lesson|sheet|doc):([^)]+)\)")
 
 
 @dataclass(frozen=True)
-class Links:
+class CourseLinks:
     """The way from a page to the course's files.
 
     Args:
@@ -74,8 +81,8 @@ class Links:
         return self.lesson(lesson, text) if kind == "lesson" else self.sheet(lesson, text)
 
 
-IN_DOCS = Links("../", "")
-ALONE = Links("", None)
+IN_DOCS = CourseLinks("../", "")
+ALONE = CourseLinks("", None)
 """For a page beside the learner's folders, made where there is no documentation."""
 
 
@@ -86,7 +93,7 @@ def numbered_title(exercise: str) -> str:
     return f"{number}. {infos[number - 1].title}"
 
 
-def markdown(plan: Plan, links: Links = IN_DOCS, start: int | None = None) -> str:
+def markdown(plan: WorkshopPlan, links: CourseLinks = IN_DOCS, start: int | None = None) -> str:
     """The whole page.
 
     Args:
@@ -108,7 +115,7 @@ def markdown(plan: Plan, links: Links = IN_DOCS, start: int | None = None) -> st
 # ---- the top -------------------------------------------------------------------------------------
 
 
-def _head(plan: Plan, links: Links) -> Iterator[str]:
+def _head(plan: WorkshopPlan, links: CourseLinks) -> Iterator[str]:
     lessons = ", ".join(links.lesson(lesson, f"{lesson.number:02}") for lesson in plan.lessons)
     yield f"# Workshop: {plan.title}"
     yield (
@@ -133,7 +140,7 @@ def _head(plan: Plan, links: Links) -> Iterator[str]:
     )
 
 
-def _others(plan: Plan, links: Links) -> str:
+def _others(plan: WorkshopPlan, links: CourseLinks) -> str:
     names = [name for name in reading.NAMES if name != plan.name]
     words = {name: f"{name.removesuffix('h')} hours" for name in names}
     if links.docs is None:
@@ -141,7 +148,7 @@ def _others(plan: Plan, links: Links) -> str:
     return " and ".join(f"[{words[name]}]({links.docs}workshop_{name}.md)" for name in names)
 
 
-def _glance(plan: Plan, slots: Iterable[Slot]) -> Iterator[str]:
+def _glance(plan: WorkshopPlan, slots: Iterable[Slot]) -> Iterator[str]:
     yield "## At a glance"
     rows = ["| | time | part | what it is | minutes | can save |", "|---:|---:|---|---|---:|---:|"]
     for number, slot in enumerate(slots, start=1):
@@ -163,7 +170,7 @@ def _glance(plan: Plan, slots: Iterable[Slot]) -> Iterator[str]:
 PLACES = {"before": "Before the day", "votes": "", "after": "After the day"}
 
 
-def _lists(place: str, plan: Plan, links: Links) -> Iterator[str]:
+def _lists(place: str, plan: WorkshopPlan, links: CourseLinks) -> Iterator[str]:
     if PLACES[place]:
         yield f"## {PLACES[place]}"
     for each in reading.around().lists:
@@ -172,7 +179,7 @@ def _lists(place: str, plan: Plan, links: Links) -> Iterator[str]:
             yield "\n".join(_items(each, plan, links))
 
 
-def _items(checklist: Checklist, plan: Plan, links: Links) -> Iterator[str]:
+def _items(checklist: Checklist, plan: WorkshopPlan, links: CourseLinks) -> Iterator[str]:
     names = {
         "plan": plan.name,
         "hours": str(plan.hours),
@@ -194,7 +201,7 @@ def _and(words: Iterable[str]) -> str:
 # ---- a block -------------------------------------------------------------------------------------
 
 
-def run_first(plan: Plan) -> dict[tuple[str, str], tuple[str, ...]]:
+def run_first(plan: WorkshopPlan) -> dict[tuple[str, str], tuple[str, ...]]:
     """The sections whose cells must run before a step that needs them, though the plan skips them.
 
     Returns:
@@ -214,7 +221,7 @@ def run_first(plan: Plan) -> dict[tuple[str, str], tuple[str, ...]]:
 
 
 def _block(
-    number: int, slot: Slot, links: Links, first: dict[tuple[str, str], tuple[str, ...]]
+    number: int, slot: Slot, links: CourseLinks, first: dict[tuple[str, str], tuple[str, ...]]
 ) -> Iterator[str]:
     block = slot.block
     lesson = catalogue.lesson_called(block.lesson) if block.lesson else None
@@ -240,7 +247,9 @@ def _block(
         yield "\n".join(_stuck(stuck, links) for stuck in block.stuck)
 
 
-def _step(step: Step, lesson: Lesson | None, links: Links, first: tuple[str, ...]) -> Iterator[str]:
+def _step(
+    step: BlockStep, lesson: Lesson | None, links: CourseLinks, first: tuple[str, ...]
+) -> Iterator[str]:
     yield f"### {_step_title(step)} · {step.length} minutes"
     if step.heading and lesson is not None:
         yield f"**Show** the section {links.section(lesson, step.heading)}{_widgets(step, lesson)}."
@@ -275,20 +284,20 @@ def _step(step: Step, lesson: Lesson | None, links: Links, first: tuple[str, ...
         yield f"**Late?** {step.late} It saves {minutes}."
 
 
-def _step_title(step: Step) -> str:
+def _step_title(step: BlockStep) -> str:
     if step.exercise:
         return f"Exercise: {catalogue.exercise_info(step.exercise).title}"
     return step.heading or step.title or "A vote"
 
 
-def _widgets(step: Step, lesson: Lesson) -> str:
+def _widgets(step: BlockStep, lesson: Lesson) -> str:
     """The widgets of a section, which have no stored picture."""
     found = next(each for each in sections(lesson) if each.heading == step.heading).widgets
     names = _and(f"`{name}`" for name in found) if found else ""
     return f", which has the widget {names}" if names else ""
 
 
-def _printed(step: Step, lesson: Lesson) -> Iterator[str]:
+def _printed(step: BlockStep, lesson: Lesson) -> Iterator[str]:
     """What the section's cells print where the course was built: on a CPU."""
     section = next(each for each in sections(lesson) if each.heading == step.heading)
     lines = [line for cell in section.cells for line in cell.shown]
@@ -311,7 +320,7 @@ def _hints_and_answer(exercise: str) -> Iterator[str]:
     yield "</details>"
 
 
-def _stuck(stuck: Stuck, links: Links) -> str:
+def _stuck(stuck: Stuck, links: CourseLinks) -> str:
     if stuck.exercise:
         where = f"In `{stuck.exercise}`, the check says: “{sentence(stuck)}”"
     else:
@@ -364,7 +373,7 @@ def _numbers(item: NumberItem) -> Iterator[str]:
     yield "</details>"
 
 
-def _questions(plan: Plan, links: Links) -> Iterator[str]:
+def _questions(plan: WorkshopPlan, links: CourseLinks) -> Iterator[str]:
     yield "## Questions from the evening before"
     yield "These came up when we read the plan as somebody who has to teach it tomorrow."
     for each in reading.around().questions:

@@ -15,7 +15,13 @@ from typing import Any
 import tomli
 from pydantic import ValidationError
 
-from amp_lessons.classroom.workshop.model import Around, Block, Plan, Step, Stuck
+from amp_lessons.classroom.workshop.model import (
+    Around,
+    BlockStep,
+    Stuck,
+    WorkshopBlock,
+    WorkshopPlan,
+)
 from amp_lessons.classroom.workshop.sections import sections
 from amp_lessons.classroom.workshop.sentences import PlanError, sentence, unknown
 from amp_lessons.core import catalogue
@@ -30,7 +36,7 @@ CATCH_UP = 10
 """Minutes. So many can be saved between two breaks, so that a late start is made up by the next."""
 
 
-def load(name: str) -> Plan:
+def load(name: str) -> WorkshopPlan:
     """The course's own plan of this name: ``"4h"`` or ``"4"``.
 
     Raises:
@@ -63,17 +69,17 @@ def read_around(folder: Path) -> Around:
 
 
 @lru_cache(maxsize=1)
-def _ours() -> dict[str, Plan]:
+def _ours() -> dict[str, WorkshopPlan]:
     return read(FOLDER)
 
 
-def read(folder: Path) -> dict[str, Plan]:
+def read(folder: Path) -> dict[str, WorkshopPlan]:
     """All plans of a folder that holds ``plans/`` and ``blocks/``, by name, checked.
 
     Raises:
         PlanError: with the file, the block and what to do.
     """
-    shared: dict[str, Block] = {}
+    shared: dict[str, WorkshopBlock] = {}
     for path in sorted((folder / "blocks").glob("*.toml")):
         for entry in _toml(path).get("block", []):
             block = _block(path, entry)
@@ -101,23 +107,25 @@ def _toml(path: Path) -> dict[str, Any]:
         raise PlanError(f"{path.name} can't be read: {error.strerror}") from error
 
 
-def _block(path: Path, entry: Mapping[str, Any]) -> Block:
+def _block(path: Path, entry: Mapping[str, Any]) -> WorkshopBlock:
     try:
-        return Block.model_validate(entry)
+        return WorkshopBlock.model_validate(entry)
     except ValidationError as error:
         raise PlanError(f"{_where(path, entry.get('id'))}: {_fault(error)}") from None
 
 
-def _plan(path: Path, shared: Mapping[str, Block]) -> Plan:
+def _plan(path: Path, shared: Mapping[str, WorkshopBlock]) -> WorkshopPlan:
     data = _toml(path)
     blocks = [_chosen(path, entry, shared) for entry in data.pop("block", [])]
     try:
-        return Plan.model_validate({**data, "name": path.stem, "blocks": tuple(blocks)})
+        return WorkshopPlan.model_validate({**data, "name": path.stem, "blocks": tuple(blocks)})
     except ValidationError as error:
         raise PlanError(f"{path.name}: {_fault(error)}") from None
 
 
-def _chosen(path: Path, entry: dict[str, Any], shared: Mapping[str, Block]) -> Block:
+def _chosen(
+    path: Path, entry: dict[str, Any], shared: Mapping[str, WorkshopBlock]
+) -> WorkshopBlock:
     """A block of a plan: its own, or a shared one with some of its steps."""
     if "use" not in entry:
         block = _block(path, entry)
@@ -162,7 +170,7 @@ def _fault(error: ValidationError) -> str:
 # ---- what a block names --------------------------------------------------------------------------
 
 
-def _check_block(path: Path, block: Block) -> None:
+def _check_block(path: Path, block: WorkshopBlock) -> None:
     try:
         lesson = _lesson(block.lesson) if block.lesson else None
         for step in block.steps:
@@ -181,7 +189,7 @@ def _lesson(slug: str) -> catalogue.Lesson:
     return catalogue.lesson_called(slug)
 
 
-def _check_step(step: Step, lesson: catalogue.Lesson | None) -> None:
+def _check_step(step: BlockStep, lesson: catalogue.Lesson | None) -> None:
     if step.heading and lesson is not None:
         there = {section.heading: section for section in sections(lesson)}
         if step.heading not in there:
@@ -203,7 +211,7 @@ def _check_step(step: Step, lesson: catalogue.Lesson | None) -> None:
             raise PlanError(f"{name} is an exercise of {of.slug}, and not of {lesson.slug}")
 
 
-def _check_stuck(stuck: Stuck, block: Block) -> None:
+def _check_stuck(stuck: Stuck, block: WorkshopBlock) -> None:
     if stuck.poll and stuck.poll not in block.polls:
         raise PlanError(f"people get stuck in {stuck.poll}, which the block doesn't ask")
     if stuck.exercise and stuck.exercise not in block.exercises:
@@ -214,7 +222,7 @@ def _check_stuck(stuck: Stuck, block: Block) -> None:
 # ---- the plan as a whole -------------------------------------------------------------------------
 
 
-def _check_plan(path: Path, plan: Plan) -> None:
+def _check_plan(path: Path, plan: WorkshopPlan) -> None:
     ids = [block.id for block in plan.blocks]
     for name in ids:
         if ids.count(name) > 1:
@@ -232,7 +240,7 @@ def _check_plan(path: Path, plan: Plan) -> None:
         raise PlanError(f"{path.name}, {fault}")
 
 
-def _unmet(plan: Plan) -> Iterator[str]:
+def _unmet(plan: WorkshopPlan) -> Iterator[str]:
     """Blocks whose lesson builds on one that was neither shown nor told about."""
     known: set[str] = set()
     for block in plan.blocks:
@@ -255,7 +263,7 @@ def _unmet(plan: Plan) -> Iterator[str]:
         known |= told | {block.lesson}
 
 
-def _too_stiff(plan: Plan) -> Iterator[str]:
+def _too_stiff(plan: WorkshopPlan) -> Iterator[str]:
     """Blocks in which nothing can be saved, and stretches in which too little can."""
     saved, first = 0, plan.blocks[0].id if plan.blocks else ""
     for place, block in enumerate(plan.blocks):

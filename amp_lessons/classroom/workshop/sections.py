@@ -25,7 +25,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True)
-class Cell:
+class LearnerCell:
     """A code cell that a learner runs.
 
     Attributes:
@@ -62,7 +62,7 @@ class Section:
     """
 
     heading: str
-    cells: list[Cell] = field(default_factory=list)
+    cells: list[LearnerCell] = field(default_factory=list)
     predictions: list[str] = field(default_factory=list)
     widgets: list[str] = field(default_factory=list)
 
@@ -86,7 +86,7 @@ def sections(lesson: Lesson) -> tuple[Section, ...]:
             found[-1].predictions.extend(_PREDICT.findall(source))
             found[-1].widgets.extend(_WIDGET.findall(source))
             if "question" not in tags:
-                found[-1].cells.append(Cell(source, tuple(_shown(cell.get("outputs", [])))))
+                found[-1].cells.append(LearnerCell(source, tuple(_shown(cell.get("outputs", [])))))
     return tuple(found)
 
 

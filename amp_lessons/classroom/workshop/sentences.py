@@ -12,7 +12,12 @@ from collections.abc import Iterable
 from amp_lessons.classroom.workshop.model import Stuck
 from amp_lessons.core import catalogue
 from amp_lessons.core.errors import AmpLessonsError
-from amp_lessons.exercises.checks.authoring.cells import Cell, bullets, read_cells, without_markers
+from amp_lessons.exercises.checks.authoring.exercise_parser import (
+    SourceCell,
+    bullets,
+    read_cells,
+    without_markers,
+)
 from amp_lessons.quiz import bank
 from amp_lessons.quiz.items import ChoiceItem, NumberItem
 
@@ -60,7 +65,7 @@ def help_with(exercise: str) -> tuple[tuple[str, ...], str]:
     return bullets(by_kind["hints"].comment), answer
 
 
-def _cells(exercise: str) -> list[Cell]:
+def _cells(exercise: str) -> list[SourceCell]:
     return read_cells(catalogue.EXERCISES / catalogue.lesson_of(exercise).slug / f"{exercise}.py")
 
 

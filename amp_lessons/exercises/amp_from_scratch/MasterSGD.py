@@ -44,7 +44,7 @@ class MasterSGD:
 #   `torch.no_grad()`, writes it back. Skip a parameter that has no gradient.
 
 # %% probe
-from amp_lessons.exercises.amp_from_scratch.stage_training import optimizer_cases, with_gradients
+from amp_lessons.exercises.amp_from_scratch.harness_training import optimizer_cases, with_gradients
 
 probe = Probe(optimizer_cases, play=with_gradients)
 

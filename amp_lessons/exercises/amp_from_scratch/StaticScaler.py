@@ -49,7 +49,7 @@ class StaticScaler:
 # - `math.frexp(x)[0]` is 0.5 if `x` is a positive power of two, and for no other number.
 
 # %% probe
-from amp_lessons.exercises.amp_from_scratch.stage_training import in_training, scaler_cases
+from amp_lessons.exercises.amp_from_scratch.harness_training import in_training, scaler_cases
 
 probe = Probe(scaler_cases, play=in_training, own=("torch.amp.grad_scaler",))
 

@@ -39,7 +39,7 @@ def choose_scale(gradients, headroom):
 # - `FP16.round(x)` is inf if `x` overflows. That settles the values between 65504 and 65536 too.
 
 # %% probe
-from amp_lessons.exercises.amp_from_scratch.stage import gradient_cases
+from amp_lessons.exercises.amp_from_scratch.harness import gradient_cases
 
 probe = Probe(gradient_cases)
 

@@ -45,7 +45,7 @@ def missing_ingredient(run):
 # - Check whether *all* gradients are zero and *all* weights stay. One input may always be zero.
 
 # %% probe
-from amp_lessons.exercises.amp_from_scratch.stage import INGREDIENTS, examining, run_cases
+from amp_lessons.exercises.amp_from_scratch.harness import INGREDIENTS, examining, run_cases
 
 probe = Probe(run_cases, play=examining)
 

@@ -25,7 +25,7 @@ def mixed_loss(images, weight, bias, labels):
 # - `weight.half()` is a new tensor, and autograd sends the gradient back through the cast.
 
 # %% probe
-from amp_lessons.exercises.amp_from_scratch.stage import forward_and_back, loss_cases
+from amp_lessons.exercises.amp_from_scratch.harness import forward_and_back, loss_cases
 
 probe = Probe(loss_cases, play=forward_and_back, watch=True)
 

@@ -21,7 +21,7 @@ def survives(x):
 # - `torch.tensor(x, dtype=torch.float16)` stores `x` in FP16. `.item()` gives a Python number.
 
 # %% probe
-from amp_lessons.exercises.amp_in_20_minutes.stage import numbers_to_store
+from amp_lessons.exercises.amp_in_20_minutes.harness import numbers_to_store
 
 probe = Probe(numbers_to_store)
 

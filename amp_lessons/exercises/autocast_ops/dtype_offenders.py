@@ -51,7 +51,7 @@ def dtype_offenders(model, x, expected, region):
 # - Keep a list of dtypes for each path. If it is still empty afterwards, the module did not run.
 
 # %% probe
-from amp_lessons.exercises.autocast_ops.stage_models import offender_cases, play_offenders
+from amp_lessons.exercises.autocast_ops.harness_models import offender_cases, play_offenders
 
 probe = Probe(offender_cases, play=play_offenders)
 

@@ -77,12 +77,12 @@ def predictions(x, weight):
 # - In `energy` nothing raises. Which dtype has `(x @ weight) ** 2` on a CPU? How large may it be?
 
 # %% probe
-from amp_lessons.exercises.autocast_ops.stage import mismatch_cases, play_mismatches
+from amp_lessons.exercises.autocast_ops.harness import mismatch_cases, play_mismatches
 
 probe = Probe(mismatch_cases, play=play_mismatches)
 
 # %% judge
-from amp_lessons.exercises.checks.wording import difference
+from amp_lessons.exercises.checks.messages import difference
 
 def same(expected, seen):
     """Numbers may be off by 5% of the largest: two roundings to bfloat16, and a sum."""

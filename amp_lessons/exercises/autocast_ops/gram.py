@@ -25,7 +25,7 @@ def gram(x, weight):
 # - The device type is `x.device.type`.
 
 # %% probe
-from amp_lessons.exercises.autocast_ops.stage import gram_cases, play_gram
+from amp_lessons.exercises.autocast_ops.harness import gram_cases, play_gram
 
 probe = Probe(gram_cases, play=play_gram)
 

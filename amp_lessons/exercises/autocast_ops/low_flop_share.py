@@ -48,7 +48,7 @@ def low_flop_share(model, x, region):
 # - Call the op first, then look at `out.dtype`. Keep two sums of FLOPs, and return `out`.
 
 # %% probe
-from amp_lessons.exercises.autocast_ops.stage_models import play_share, share_cases
+from amp_lessons.exercises.autocast_ops.harness_models import play_share, share_cases
 
 probe = Probe(share_cases, play=play_share, own=("amp_lessons.amp.explain",))
 

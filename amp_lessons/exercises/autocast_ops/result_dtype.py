@@ -41,7 +41,7 @@ def result_dtype(op, device, region, inputs):
 # - You need three sets: lower precision, float32 on both devices, and float32 on CUDA only.
 
 # %% probe
-from amp_lessons.exercises.autocast_ops.stage import oracle_cases
+from amp_lessons.exercises.autocast_ops.harness import oracle_cases
 
 own = ("amp_lessons.amp.policy", "amp_lessons.amp.policy_record")
 probe = Probe(oracle_cases, watch=True, own=own)

@@ -27,12 +27,12 @@ def autocast_step(model, loss_fn, optimizer, x, y):
 # - The region holds two calls: the model's and the loss function's.
 
 # %% probe
-from amp_lessons.exercises.autocast_regions import stage
+from amp_lessons.exercises.autocast_regions import harness
 
-probe = Probe(stage.step_cases, play=stage.some_steps)
+probe = Probe(harness.step_cases, play=harness.some_steps)
 
 # %% judge
-judge = Judge(same=within(1e-3), asked_for="the loss", tell=stage.telling(within(1e-3)))
+judge = Judge(same=within(1e-3), asked_for="the loss", tell=harness.telling(within(1e-3)))
 
 # %% passed
 # The region holds the forward pass and the loss. Backward and the step stay outside.
@@ -65,37 +65,37 @@ def autocast_step(model, loss_fn, optimizer, x, y):
     return loss
 
 # %% rule parameters-cast
-breaks = stage.differs("dtype of the parameters")
+breaks = harness.differs("dtype of the parameters")
 
 # %% rule stale-cache
-breaks = stage.differs("weights that the model computed with")
+breaks = harness.differs("weights that the model computed with")
 (unwrap("with torch.autocast") & put('torch.autocast("cpu", dtype=torch.bfloat16).__enter__()',
     before="loss = "))
 
 # %% rule forward-outside-too
-breaks = stage.among("autocast in the forward pass", "and")
+breaks = harness.among("autocast in the forward pass", "and")
 
 # %% rule no-autocast
-breaks = stage.among("autocast in the forward pass", "off")
+breaks = harness.among("autocast in the forward pass", "off")
 
 # %% rule other-dtype
-breaks = stage.among("autocast in the forward pass", "float16")
+breaks = harness.among("autocast in the forward pass", "float16")
 
 # %% rule loss-outside
-breaks = stage.among("autocast in the loss function", "off")
+breaks = harness.among("autocast in the loss function", "off")
 
 # %% rule region-left-open
-breaks = stage.differs("autocast after the call")
+breaks = harness.differs("autocast after the call")
 
 # %% rule backward-inside
-breaks = stage.among("autocast in the backward pass", "on")
+breaks = harness.among("autocast in the backward pass", "on")
 wrap('with torch.autocast("cpu", dtype=torch.bfloat16):', "optimizer.zero_grad()", to="return")
 
 # %% rule step-inside
-breaks = stage.among("autocast in the optimizer's step", "on")
+breaks = harness.among("autocast in the optimizer's step", "on")
 
 # %% rule steps-miscounted
-breaks = stage.differs("optimizer steps")
+breaks = harness.differs("optimizer steps")
 
 # %% wrong gradients-of-before
 # When your function is called, the gradients of an earlier step may still be there, and

@@ -43,8 +43,8 @@ def carry_autocast(function):
 # - Read before `def`. Open a new region after it, in each call.
 
 # %% probe
-from amp_lessons.exercises.autocast_regions.stage import among, differs, telling
-from amp_lessons.exercises.autocast_regions.stage_threads import carry_cases, carrying
+from amp_lessons.exercises.autocast_regions.harness import among, differs, telling
+from amp_lessons.exercises.autocast_regions.harness_threads import carry_cases, carrying
 
 probe = Probe(carry_cases, play=carrying)
 

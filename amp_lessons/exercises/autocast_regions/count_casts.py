@@ -44,7 +44,7 @@ def count_casts(work):
 # - `func.overloadpacket` names the operation: `aten._to_copy`, or `aten.to` in `inference_mode`.
 
 # %% probe
-from amp_lessons.exercises.autocast_regions.stage_calls import works
+from amp_lessons.exercises.autocast_regions.harness_calls import works
 
 WATCHES = ("amp.policy.regions", "lessons.myths.proofs:operations", "amp.explain")
 probe = Probe(works, own=tuple(f"amp_lessons.{room}" for room in WATCHES))

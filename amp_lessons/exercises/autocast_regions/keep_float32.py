@@ -31,8 +31,8 @@ def keep_float32(module):
 # - Cast each argument that is a tensor of floating point, and leave all others as they are.
 
 # %% probe
-from amp_lessons.exercises.autocast_regions.stage import among, differs, telling
-from amp_lessons.exercises.autocast_regions.stage_calls import kept_module, module_cases
+from amp_lessons.exercises.autocast_regions.harness import among, differs, telling
+from amp_lessons.exercises.autocast_regions.harness_calls import kept_module, module_cases
 
 probe = Probe(module_cases, play=kept_module)
 

@@ -39,12 +39,12 @@ def leak_free_scores(backbone, head, x, dtype):
 # - Cast the features to float32 where they leave the region.
 
 # %% probe
-from amp_lessons.exercises.autocast_regions import stage
+from amp_lessons.exercises.autocast_regions import harness
 
-probe = Probe(stage.score_cases, play=stage.scoring)
+probe = Probe(harness.score_cases, play=harness.scoring)
 
 # %% judge
-judge = Judge(same=within(1e-5), asked_for="a float32 tensor", tell=stage.telling(within(1e-5)))
+judge = Judge(same=within(1e-5), asked_for="a float32 tensor", tell=harness.telling(within(1e-5)))
 
 # %% passed
 # What leaves a region keeps its 16-bit dtype. Cast it at the border: gradients go back across.
@@ -66,7 +66,7 @@ def leak_free_scores(backbone, head, x, dtype):
 
 # %% rule module-cast
 # You cast a module, so its parameters are not float32 any more. Cast what crosses the border.
-breaks = stage.differs("dtype of the parameters")
+breaks = harness.differs("dtype of the parameters")
 swap("head(features.float())", "head.to(features.dtype)(features).float()")
 swap("head(features.float())", "head.double()(features.double()).float()")
 unwrap("with torch.autocast") & swap("backbone(x)", "backbone.to(dtype)(x.to(dtype))")
@@ -75,53 +75,53 @@ unwrap("with torch.autocast") & swap("backbone(x)", "backbone.to(dtype)(x.to(dty
 # The backbone or the head never ran. Call both: the backbone on `x`, and the head on its features.
 def breaks(seen, right):
     parts = "autocast in the backbone", "autocast in the head"
-    return any(stage.among(part, "run")(seen, right) for part in parts)
+    return any(harness.among(part, "run")(seen, right) for part in parts)
 swap("return head(features.float())", "return features.float()")
 
 # %% rule backbone-in-float32
 # The backbone ran with autocast off. A CPU region around it casts its input and its weights.
-breaks = stage.among("autocast in the backbone", "off")
+breaks = harness.among("autocast in the backbone", "off")
 unwrap("with torch.autocast")
 unwrap("with torch.autocast") & swap("backbone(x)", "backbone(x.to(dtype))")
 
 # %% rule head-in-region
 # The head ran inside the region, so its matrix product was computed in 16 bits. Casting the scores
 # to float32 afterwards doesn't bring the digits back. Call the head outside.
-breaks = stage.among("autocast in the head", "on")
+breaks = harness.among("autocast in the head", "on")
 move("return head", after="features =")
 move("return head", after="features =") & swap("head(features.float())", "head(features).float()")
 
 # %% rule still-leaks
 # The head took 16-bit features and should run in float32. Cast them where they leave the region.
-breaks = stage.among("dtype that the head took", "float16", "bfloat16")
+breaks = harness.among("dtype that the head took", "float16", "bfloat16")
 swap("features.float()", "features")
 swap("head(features.float())", "head(features).float()")
 
 # %% rule not-float32
 # Your scores are {got}, and should be float32: return what the head gives.
-breaks = stage.differs("dtype of the scores")
+breaks = harness.differs("dtype of the scores")
 swap("head(features.float())", "head(features.float()).to(dtype)")
 
 # %% rule graph-cut
 # No gradient of the scores reaches the backbone: `.detach()`, `.data` and `no_grad` cut the graph.
-breaks = stage.differs("gradient for the backbone")
+breaks = harness.differs("gradient for the backbone")
 swap("features.float()", "features.data.to(torch.float32)")
 swap("with torch.autocast", "with torch.no_grad(), torch.autocast")
 
 # %% rule other-dtype
 # In the backbone autocast was {got}, and should be {wanted}. Pass `dtype` on to the region.
-breaks = stage.differs("autocast in the backbone")
+breaks = harness.differs("autocast in the backbone")
 swap("dtype=dtype", "dtype=torch.bfloat16")
 swap(", dtype=dtype", "")
 
 # %% rule region-left-open
-breaks = stage.differs("autocast after the call")
+breaks = harness.differs("autocast after the call")
 (unwrap("with torch.autocast") & put('torch.autocast("cpu", dtype=dtype).__enter__()',
     before="features =") & wrap('with torch.autocast("cpu", enabled=False):', "return head"))
 
 # %% rule mode-changed
 # You changed a module's mode with `train()` or `eval()`. A dtype needs neither.
-breaks = stage.differs("mode of the modules")
+breaks = harness.differs("mode of the modules")
 put("head.train()", before="with")
 
 # %% wrong softmax-added

@@ -52,12 +52,12 @@ def thawed_epoch(model, loss_fn, optimizer, batches):
 # - Swap the two outer lines: the loop goes outside, the region inside.
 
 # %% probe
-from amp_lessons.exercises.autocast_regions import stage
+from amp_lessons.exercises.autocast_regions import harness
 
-probe = Probe(stage.epoch_cases, play=stage.one_epoch)
+probe = Probe(harness.epoch_cases, play=harness.one_epoch)
 
 # %% judge
-judge = Judge(same=within(1e-3), asked_for="a list of losses", tell=stage.telling(within(1e-3)))
+judge = Judge(same=within(1e-3), asked_for="a list of losses", tell=harness.telling(within(1e-3)))
 
 # %% passed
 # The cast cache lives as long as the outermost region: close it before the weights change.
@@ -89,44 +89,44 @@ def thawed_epoch(model, loss_fn, optimizer, batches):
     return losses
 
 # %% rule parameters-cast
-breaks = stage.differs("dtype of the parameters")
+breaks = harness.differs("dtype of the parameters")
 
 # %% rule stale-cache
-breaks = stage.differs("weights that the model computed with")
+breaks = harness.differs("weights that the model computed with")
 wrap('with torch.autocast("cpu", dtype=torch.bfloat16):', "for x, y")
 
 # %% rule forward-outside-too
-breaks = stage.among("autocast in the forward pass", "and")
+breaks = harness.among("autocast in the forward pass", "and")
 
 # %% rule no-autocast
-breaks = stage.among("autocast in the forward pass", "off")
+breaks = harness.among("autocast in the forward pass", "off")
 
 # %% rule other-dtype
-breaks = stage.among("autocast in the forward pass", "float16")
+breaks = harness.among("autocast in the forward pass", "float16")
 
 # %% rule loss-outside
-breaks = stage.among("autocast in the loss function", "off")
+breaks = harness.among("autocast in the loss function", "off")
 
 # %% rule region-left-open
-breaks = stage.differs("autocast after the call")
+breaks = harness.differs("autocast after the call")
 
 # %% rule backward-inside
-breaks = stage.among("autocast in the backward pass", "on")
+breaks = harness.among("autocast in the backward pass", "on")
 (unwrap("with torch.autocast") & put("torch.clear_autocast_cache()", after="optimizer.step()") &
     wrap('with torch.autocast("cpu", dtype=torch.bfloat16):', "for x, y"))
 
 # %% rule step-inside
-breaks = stage.among("autocast in the optimizer's step", "on")
+breaks = harness.among("autocast in the optimizer's step", "on")
 
 # %% rule steps-miscounted
-breaks = stage.differs("optimizer steps")
+breaks = harness.differs("optimizer steps")
 swap("in batches", "in batches[1:]")
 move("optimizer.step()", after="for x, y")
 
 # %% rule losses-missing
 # Your list holds {got} losses for {batches} batches. Append one for each batch, inside the loop.
 def breaks(seen, right):
-    got, losses = (stage.noted(entry, "losses") for entry in (seen, right))
+    got, losses = (harness.noted(entry, "losses") for entry in (seen, right))
     return got and len(got) != len(losses) and {"got": len(got), "batches": len(losses)}
 move("losses.append", after="for x, y")
 put("losses.append(loss.item())", before="return losses")

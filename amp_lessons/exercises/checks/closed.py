@@ -34,7 +34,7 @@ class Closed(RuntimeError):
     """A function was called that does the task of an exercise."""
 
 
-class Room:
+class ClosedModule:
     """The functions of a module, or a part of them.
 
     Args:
@@ -97,7 +97,7 @@ class Room:
         return [_refusing(each.__code__) for each in self.functions]
 
 
-def look_through(rooms: Iterable[Room]) -> None:
+def look_through(rooms: Iterable[ClosedModule]) -> None:
     """Find the functions of these rooms, once a process: together that is one look at all objects
     that Python knows."""
     new = [each for each in rooms if each.unknown]
@@ -114,9 +114,9 @@ def look_through(rooms: Iterable[Room]) -> None:
 
 
 @cache
-def room(name: str) -> Room:
+def room(name: str) -> ClosedModule:
     """The same room is looked through once a process."""
-    return Room(name)
+    return ClosedModule(name)
 
 
 def without(
@@ -129,7 +129,7 @@ def without(
     into C, and Python looks for signals only after it.
 
     Args:
-        names: the rooms, as `Room` takes them.
+        names: the rooms, as `ClosedModule` takes them.
         libraries: whether torch's functions are closed too. The grader does that.
 
     Returns:
@@ -161,20 +161,20 @@ def without(
     return result, list(dict.fromkeys(called[start:]))
 
 
-def close(rooms: Sequence[Room]) -> None:
+def close(rooms: Sequence[ClosedModule]) -> None:
     """Close rooms for good: what their functions did is nowhere in this process any more."""
     _switch(rooms)[0]()
     forget(rooms)
 
 
-def forget(rooms: Sequence[Room]) -> None:
+def forget(rooms: Sequence[ClosedModule]) -> None:
     """Drop the results that these rooms keep."""
     for each in rooms:
         for kept in each.caches:
             kept.cache_clear()
 
 
-def _switch(rooms: Sequence[Room]) -> tuple[Callable[[], Any], Callable[[], Any]]:
+def _switch(rooms: Sequence[ClosedModule]) -> tuple[Callable[[], Any], Callable[[], Any]]:
     """What closes these rooms, and what opens them again: each is a single call into C."""
     some = [function for each in rooms for function in each.functions]
     before = [each.__code__ for each in some]
@@ -210,7 +210,7 @@ def _name(code: CodeType) -> str:
     return code.co_qualname.partition(".<locals>")[0].partition(".__")[0]
 
 
-def _noticing(rooms: Sequence[Room]) -> Callable[[FrameType, str, Any], None] | None:
+def _noticing(rooms: Sequence[ClosedModule]) -> Callable[[FrameType, str, Any], None] | None:
     """A profiler that notes calls, and changes nothing of what is called."""
     codes = {id(f.__code__): _name(f.__code__) for each in rooms for f in each.functions}
 

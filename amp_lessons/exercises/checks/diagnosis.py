@@ -21,11 +21,11 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
 
-from amp_lessons.exercises.checks import wording
+from amp_lessons.exercises.checks import messages
 from amp_lessons.exercises.checks.authoring.edits import Edit, EditError
 from amp_lessons.exercises.checks.evidence import DamagedEvidence
-from amp_lessons.exercises.checks.plain_data.compare import Same, exactly, is_tensor, same_outcome
 from amp_lessons.exercises.checks.probe import Case, Probe
+from amp_lessons.exercises.checks.serialize.compare import Same, exactly, is_tensor, same_outcome
 from amp_lessons.exercises.checks.verdict import Finding, State, Verdict
 
 MAX_LINES = 4
@@ -46,7 +46,7 @@ class Judge:
         own: takes all entries, and those of the right answer; gives a finding, or None to go on.
             It is asked before the mistakes are. Only for what no rule and no wrong answer can say.
         tell: takes a case, what the right answer gave and what was seen (two entries); the line
-            for the learner. By default `wording.line`.
+            for the learner. By default `messages.line`.
         pairs: whether to look for two mistakes at once. Off where a run takes too long.
     """
 
@@ -159,7 +159,7 @@ class Diagnosis:
         attempted = [n for n, seen in enumerate(evidence) if "unattempted" not in seen]
         if not attempted:
             return Verdict(State.NOT_ATTEMPTED, "Your answer is still the stub.")
-        found = self._find(_Seen(self, evidence, attempted))
+        found = self._find(_Answers(self, evidence, attempted))
         if len(attempted) == len(cases) or isinstance(found, Verdict) or found.diagnosis:
             return found
         kinds = list(dict.fromkeys(case.kind or case.label for case in cases))
@@ -169,7 +169,7 @@ class Diagnosis:
         message = f"{len(kinds) - len(open_)} of {len(kinds)} are right so far. Still to do: "
         return Verdict(State.NOT_ATTEMPTED, message + ", ".join(open_) + ".")
 
-    def _find(self, seen: _Seen) -> Finding | Verdict:
+    def _find(self, seen: _Answers) -> Finding | Verdict:
         if (ready_made := seen.ready_made()) is not None:
             return ready_made
         if self.judge.own is not None:
@@ -216,7 +216,7 @@ class Diagnosis:
         return next(m.sentence for m in self.mistakes if m.slug == slug)
 
 
-class _Seen:
+class _Answers:
     """The evidence of one answer beside that of the right one."""
 
     def __init__(self, diagnosis: Diagnosis, entries: list[Entry], numbers: list[int]) -> None:
@@ -242,7 +242,7 @@ class _Seen:
             if tell is not None and "value" in expected and "value" in seen:
                 lines.append(tell(case, expected, seen))
             else:
-                lines.append(wording.line(self.all.name, case, expected, seen, self.same))
+                lines.append(messages.line(self.all.name, case, expected, seen, self.same))
         if len(numbers) > MAX_LINES:
             lines.append(f"and {len(numbers) - MAX_LINES} more of {len(self.cases)} calls")
         return tuple(lines)
@@ -373,12 +373,12 @@ class _Seen:
             return Finding("returned-none", self.lines)
         if value is None or wanted.get("value") is None:
             return None
-        if wording.kind_of(value) != wording.kind_of(wanted["value"]):
+        if messages.kind_of(value) != messages.kind_of(wanted["value"]):
             return Finding("wrong-type", self.lines, self._types(value, wanted["value"]))
         return None
 
     def _types(self, value: Any, wanted: Any) -> dict[str, str]:
-        got, asked_for = wording.describe(value), self.all.judge.asked_for
+        got, asked_for = messages.describe(value), self.all.judge.asked_for
         if is_tensor(value) and is_tensor(wanted) and value["shape"] != wanted["shape"]:
             got = f"{got} of shape {value['shape']}"
             asked_for = f"{asked_for}, here of shape {wanted['shape']}"
@@ -395,7 +395,7 @@ def error_verdict(error: Mapping[str, Any]) -> Verdict:
         where = f"line {error['line']} of {error.get('function')}: {error.get('source')}"
         where = where.rstrip(": ")
     message = f"{error.get('type')}: {error.get('message')}".rstrip(": ")
-    message = f"{message} {wording.earlier_cause(message)}".rstrip()
+    message = f"{message} {messages.earlier_cause(message)}".rstrip()
     return Verdict(State.ERROR, message, seen=(where,) if where else ())
 
 

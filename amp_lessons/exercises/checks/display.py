@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from amp_lessons.core import boxes
-from amp_lessons.core.boxes import Links
+from amp_lessons.core import output_box
 from amp_lessons.core.catalogue import HOME, ExerciseInfo, Lesson, heading_anchor, lesson_of
+from amp_lessons.core.output_box import Links
 from amp_lessons.core.progress import Progress
 from amp_lessons.core.standing import ways_on
 from amp_lessons.core.states import BLUE, look
@@ -63,7 +63,7 @@ def show_verdict(info: ExerciseInfo, verdict: Verdict, notes: Sequence[str | Lin
     foot = [_NEXT[verdict.state].format(name=info.name), *notes]
     edge, heading = look(verdict.state).edge, _heading(info, verdict)
     data = {VERDICT: as_data(info, verdict)}
-    boxes.show_box(heading, verdict.message, foot, lines=verdict.seen, edge=edge, data=data)
+    output_box.show_box(heading, verdict.message, foot, lines=verdict.seen, edge=edge, data=data)
 
 
 def as_data(info: ExerciseInfo, verdict: Verdict) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def as_data(info: ExerciseInfo, verdict: Verdict) -> dict[str, Any]:
 
 def show_note(info: ExerciseInfo, title: str, text: str, notes: Sequence[str] = ()) -> None:
     """Show a hint, or a word about the solution."""
-    boxes.show_box(f"{title}: {info.title}", text, notes, edge=BLUE)
+    output_box.show_box(f"{title}: {info.title}", text, notes, edge=BLUE)
 
 
 def show_solution(info: ExerciseInfo, source: str, notes: Sequence[str]) -> None:
@@ -86,12 +86,12 @@ def show_solution(info: ExerciseInfo, source: str, notes: Sequence[str]) -> None
     """
     heading = f"Solution: {info.title}"
     text = "\n".join([f"# {heading}", source, *(f"# {note}" for note in notes)])
-    boxes.show(boxes.as_html(heading, "", [source], notes, BLUE), text)
+    output_box.show(output_box.as_html(heading, "", [source], notes, BLUE), text)
 
 
 def as_text(info: ExerciseInfo, verdict: Verdict) -> str:
     """The plain-text form of a verdict, as a terminal shows it."""
-    return boxes.as_text(_heading(info, verdict), verdict.message, verdict.seen)
+    return output_box.as_text(_heading(info, verdict), verdict.message, verdict.seen)
 
 
 def _heading(info: ExerciseInfo, verdict: Verdict) -> str:

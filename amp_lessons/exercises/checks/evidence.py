@@ -16,7 +16,7 @@ from typing import Any
 
 import amp_lessons
 from amp_lessons.core.interrupts import TooSlow
-from amp_lessons.exercises.checks.plain_data import UNATTEMPTED, as_json, name_of, plain
+from amp_lessons.exercises.checks.serialize import UNATTEMPTED, as_json, name_of, plain
 
 PACKAGE = Path(amp_lessons.__file__).resolve().parent
 

@@ -1,6 +1,6 @@
 """One exercise: check it, ask for a hint, open the solution.
 
-A check has two halves. The *probe* runs next to the learner's code and returns plain data; the
+A check has two parts. The *probe* runs next to the learner's code and returns plain data; the
 *judge* turns plain data into a verdict, and never sees a learner's object. The data goes through
 JSON in between, here as in the grader, where the judge runs in another process.
 """
@@ -16,10 +16,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from amp_lessons.core import boxes, handout, progress
+from amp_lessons.core import handout, output_box, progress
 from amp_lessons.core.catalogue import ExerciseInfo, Lesson, exercise_info, lesson_of
 from amp_lessons.exercises.checks import display
-from amp_lessons.exercises.checks.halves import LearnersHalf, SecretHalf
+from amp_lessons.exercises.checks.parts import AnswerKey, PublicPart
 from amp_lessons.exercises.checks.verdict import Finding, State, Verdict
 
 if TYPE_CHECKING:
@@ -50,28 +50,28 @@ class Exercise:
 
     Args:
         path: the exercise's file, ``amp_lessons/exercises/TOPIC/NAME.py``. It is read when it is
-            first needed, and its secret half only for a verdict or the solution.
+            first needed, and its answer key only for a verdict or the solution.
     """
 
     def __init__(self, path: Path) -> None:
         self.path, self.name = path, path.stem
 
     @cached_property
-    def learners(self) -> LearnersHalf:
-        return LearnersHalf(self.path)
+    def public(self) -> PublicPart:
+        return PublicPart(self.path)
 
     @cached_property
-    def secret(self) -> SecretHalf:
-        return SecretHalf(self.learners)
+    def answer_key(self) -> AnswerKey:
+        return AnswerKey(self.public)
 
     @property
     def probe(self) -> Probe:
-        return self.learners.probe
+        return self.public.probe
 
     @property
     def hints(self) -> tuple[str, ...]:
         """From gentle to almost the answer."""
-        return self.learners.hints
+        return self.public.hints
 
     @property
     def info(self) -> ExerciseInfo:
@@ -106,7 +106,7 @@ class Exercise:
         )
         way = [display.after_a_pass(self.info, done)] if verdict.passed and done else []
         display.show_verdict(self.info, verdict, [*way, *problems])
-        if boxes.in_a_page():
+        if output_box.in_a_page():
             from amp_lessons.exercises.checks import help_buttons
 
             help_buttons.show(self)
@@ -139,7 +139,7 @@ class Exercise:
             entry = progress.load()[self.name]
             is_open = entry.passed or entry.gave_up_at is not None
         except progress.ProgressError as error:
-            entry, is_open, notes = progress.Entry(), False, [str(error)]
+            entry, is_open, notes = progress.ExerciseRecord(), False, [str(error)]
         if not is_open and (closed := handout.why_closed(self.name, give_up, str(code))):
             hints = f"There are {len(self.hints)} hints too."
             display.show_note(self.info, "The solution is still closed", f"{closed} {hints}", notes)
@@ -162,17 +162,17 @@ class Exercise:
 
     def solved(self) -> str:
         """The source of the solution, as it runs."""
-        return self.secret.solution
+        return self.answer_key.solution
 
     def __repr__(self) -> str:
         return f"<exercise {self.name}: .check(…), .hint(), .solution()>"
 
-    # ---- the two halves -------------------------------------------------------------------------
+    # ---- the two parts --------------------------------------------------------------------------
 
     def evidence(self, *answer: Any) -> Any:
         """Run the probe; give its data as it comes out of JSON, so that nothing else can."""
         from amp_lessons.exercises.checks.evidence import describe_error
-        from amp_lessons.exercises.checks.plain_data import UNATTEMPTED, as_json
+        from amp_lessons.exercises.checks.serialize import UNATTEMPTED, as_json
         from amp_lessons.exercises.checks.torch_state import usual_torch
 
         if not answer or any(part is ... for part in answer):
@@ -219,17 +219,17 @@ class Exercise:
         return Verdict(State.WRONG, self._message(found), found.diagnosis, found.seen)
 
     def find(self, evidence: Any) -> Finding | Verdict:
-        return self.secret.diagnosis.find(evidence)
+        return self.answer_key.diagnosis.find(evidence)
 
     @property
     def lesson_learned(self) -> str:
         """One or two sentences for the box of a pass: what the learner now knows."""
-        return self.secret.passed
+        return self.answer_key.passed
 
     @property
     def diagnoses(self) -> Mapping[str, str]:
         """For each mistake that the check knows by name, what to tell the learner."""
-        return {m.slug: m.sentence for m in self.secret.diagnosis.mistakes if m.sentence}
+        return {m.slug: m.sentence for m in self.answer_key.diagnosis.mistakes if m.sentence}
 
     def _message(self, found: Finding) -> str:
         texts = {**COMMON_DIAGNOSES, **self.diagnoses}

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import anywidget
 import traitlets
 
-from amp_lessons.core import boxes, progress
+from amp_lessons.core import output_box, progress
 from amp_lessons.core.es_modules import join_modules, read_static
 
 STATIC = Path(__file__).parent / "static"
@@ -54,13 +54,13 @@ class HelpButtons(anywidget.AnyWidget):
 
     def hint(self) -> None:
         """Show the next hint below the others."""
-        with boxes.shown_to(self._add):
+        with output_box.shown_to(self._add):
             self.exercise.hint()
         self.more_hints = self._entry().hints < len(self.exercise.hints)
 
     def solution(self) -> None:
         """Show the solution, which gives up if the exercise has not passed."""
-        with boxes.shown_to(self._add):
+        with output_box.shown_to(self._add):
             self.exercise.solution(give_up=True)
         self.gives_up = self._gives_up()
 
@@ -75,11 +75,11 @@ class HelpButtons(anywidget.AnyWidget):
     def _add(self, markup: str) -> None:
         self.shown = [*(old for old in self.shown if old != markup), markup]
 
-    def _entry(self) -> progress.Entry:
+    def _entry(self) -> progress.ExerciseRecord:
         try:
             return progress.load()[self.exercise.name]
         except progress.ProgressError:
-            return progress.Entry()
+            return progress.ExerciseRecord()
 
     def _gives_up(self) -> bool:
         entry = self._entry()

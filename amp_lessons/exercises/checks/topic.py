@@ -1,6 +1,6 @@
 """A folder of exercises, as a notebook sees it: ``from amp_lessons.exercises import memory as ex``.
 
-Each exercise is made when it is first asked for; other names come from the topic's `stage`.
+Each exercise is made when it is first asked for; other names come from the topic's `harness`.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def open_topic(module: str) -> Callable[[str], Any]:
     def attribute(name: str) -> Any:
         if catalogue.find_exercise(name) is not None and catalogue.lesson_of(name).slug == topic:
             return exercise(name)
-        if not name.startswith("_") and (catalogue.EXERCISES / topic / "stage.py").exists():
-            stage = importlib.import_module(f"{module}.stage")
-            if hasattr(stage, name):
-                return getattr(stage, name)
+        if not name.startswith("_") and (catalogue.EXERCISES / topic / "harness.py").exists():
+            harness = importlib.import_module(f"{module}.harness")
+            if hasattr(harness, name):
+                return getattr(harness, name)
         raise AttributeError(f"the exercises of {topic} have no {name!r}")
 
     return attribute

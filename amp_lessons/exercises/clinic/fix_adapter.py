@@ -60,7 +60,7 @@ def fix_adapter(base, adapter, scaler, loss_fn, batches, rate):
 # - Under autocast, a layer with FP32 weights still computes in FP16.
 
 # %% probe
-from amp_lessons.exercises.clinic.stage_cases import adapter_cases, play_adapter
+from amp_lessons.exercises.clinic.harness_cases import adapter_cases, play_adapter
 
 probe = Probe(adapter_cases, play_adapter)
 

@@ -48,8 +48,8 @@ def fix_closure(model, optimizer, scaler, loss_fn, batches):
 # - SGD needs no closure. Which calls of the usual loop are left without one?
 
 # %% probe
-from amp_lessons.exercises.clinic.stage import plain_loop
-from amp_lessons.exercises.clinic.stage_cases import closure_cases
+from amp_lessons.exercises.clinic.harness import plain_loop
+from amp_lessons.exercises.clinic.harness_cases import closure_cases
 
 probe = Probe(closure_cases, plain_loop)
 

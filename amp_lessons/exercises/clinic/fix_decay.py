@@ -51,8 +51,8 @@ def fix_decay(model, optimizer, scaler, loss_fn, batches, decay):
 # - Which call of the scaler divides the gradients earlier, so that you can change them?
 
 # %% probe
-from amp_lessons.exercises.clinic.stage import plain_loop
-from amp_lessons.exercises.clinic.stage_cases import decay_cases
+from amp_lessons.exercises.clinic.harness import plain_loop
+from amp_lessons.exercises.clinic.harness_cases import decay_cases
 
 probe = Probe(decay_cases, plain_loop)
 

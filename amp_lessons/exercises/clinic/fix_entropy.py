@@ -58,9 +58,9 @@ def fix_entropy(model, optimizer, scaler, loss_fn, batches, bonus):
 # - `torch.nn.functional` has a function for that. Give it the logits in FP32.
 
 # %% probe
-from amp_lessons.exercises.clinic import stage_losses as stage
+from amp_lessons.exercises.clinic import harness_losses as harness
 
-probe = Probe(stage.entropy_cases, stage.play_entropy)
+probe = Probe(harness.entropy_cases, harness.play_entropy)
 
 # %% judge
 judge = Judge(same=within(1e-2), asked_for="a list of losses")
@@ -103,7 +103,7 @@ def fix_entropy(model, optimizer, scaler, loss_fn, batches, bonus):
 
 # %% rule losses-not-returned
 # Your function returned no losses. Put `loss.item()` of each batch into a list, and return it.
-breaks = stage.no_losses
+breaks = harness.no_losses
 drop("return losses")
 swap("return losses", "print(losses)")
 

@@ -57,7 +57,7 @@ def fix_finetune(model, head, scaler, loss_fn, batches, rate):
 # - An optimizer keeps the parameters it was given. Which of the first two lines has to come first?
 
 # %% probe
-from amp_lessons.exercises.clinic.stage_cases import finetune_cases, play_finetune
+from amp_lessons.exercises.clinic.harness_cases import finetune_cases, play_finetune
 
 probe = Probe(finetune_cases, play_finetune)
 

@@ -51,8 +51,8 @@ def fix_guard(model, optimizer, scaler, loss_fn, batches):
 # - Which calls does `continue` leave out that the program's `if` still makes?
 
 # %% probe
-from amp_lessons.exercises.clinic.stage import plain_loop
-from amp_lessons.exercises.clinic.stage_cases import guard_cases
+from amp_lessons.exercises.clinic.harness import plain_loop
+from amp_lessons.exercises.clinic.harness_cases import guard_cases
 
 probe = Probe(guard_cases, plain_loop)
 

@@ -66,7 +66,7 @@ def fix_lora(model, scaler, loss_fn, batches, rate):
 # - Cast what is trained, and nothing else. Autocast makes FP16 copies of FP32 weights.
 
 # %% probe
-from amp_lessons.exercises.clinic.stage_loops import lora_cases, play_lora
+from amp_lessons.exercises.clinic.harness_loops import lora_cases, play_lora
 
 probe = Probe(lora_cases, play_lora)
 

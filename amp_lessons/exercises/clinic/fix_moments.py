@@ -54,7 +54,7 @@ def fix_moments(model, loss_fn, batches, rate):
 # - Look at one argument of `torch.zeros_like`, and at one cast of the gradient.
 
 # %% probe
-from amp_lessons.exercises.clinic.stage_losses import moments_cases, play_moments
+from amp_lessons.exercises.clinic.harness_losses import moments_cases, play_moments
 
 probe = Probe(moments_cases, play_moments)
 

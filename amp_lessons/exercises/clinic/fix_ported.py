@@ -51,7 +51,7 @@ def fix_ported(model, optimizer, batches, loss_fn, scale, interval):
 # - Pass every value by its name, and name the device too.
 
 # %% probe
-from amp_lessons.exercises.clinic.stage_loops import play_ported, ported_cases
+from amp_lessons.exercises.clinic.harness_loops import play_ported, ported_cases
 
 probe = Probe(ported_cases, play_ported)
 

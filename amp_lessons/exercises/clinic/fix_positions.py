@@ -44,7 +44,7 @@ def fix_positions(x, weight, positions, inv_freq):
 # - Switch autocast off for one line, or find an operation that autocast leaves alone.
 
 # %% probe
-from amp_lessons.exercises.clinic.stage_layers import play_positions, positions_cases
+from amp_lessons.exercises.clinic.harness_layers import play_positions, positions_cases
 
 probe = Probe(positions_cases, play_positions)
 

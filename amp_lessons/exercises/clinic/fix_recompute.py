@@ -73,7 +73,7 @@ def fix_recompute(blocks, head, optimizer, scaler, loss_fn, batches):
 # - `torch.utils.checkpoint` remembers the region for you.
 
 # %% probe
-from amp_lessons.exercises.clinic.stage_losses import play_recompute, recompute_cases
+from amp_lessons.exercises.clinic.harness_losses import play_recompute, recompute_cases
 
 probe = Probe(recompute_cases, play_recompute)
 

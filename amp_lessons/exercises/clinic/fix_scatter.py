@@ -47,7 +47,7 @@ def fix_scatter(x, experts, chosen, shares):
 # - A store by an index takes both tensors as they are. Cast what you store to the buffer's dtype.
 
 # %% probe
-from amp_lessons.exercises.clinic.stage_layers import play_scatter, scatter_cases
+from amp_lessons.exercises.clinic.harness_layers import play_scatter, scatter_cases
 
 probe = Probe(scatter_cases, play_scatter)
 

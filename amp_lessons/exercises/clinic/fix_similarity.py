@@ -59,9 +59,9 @@ def fix_similarity(encoder, optimizer, scaler, batches, temperature):
 # - Under autocast, `a.float() @ b.float().T` is cast to FP16 again. How can you switch that off?
 
 # %% probe
-from amp_lessons.exercises.clinic import stage_losses as stage
+from amp_lessons.exercises.clinic import harness_losses as harness
 
-probe = Probe(stage.similarity_cases, stage.play_similarity)
+probe = Probe(harness.similarity_cases, harness.play_similarity)
 
 # %% judge
 judge = Judge(same=within(1e-2), pairs=False, asked_for="a list of losses")
@@ -103,7 +103,7 @@ def fix_similarity(encoder, optimizer, scaler, batches, temperature):
 
 # %% rule losses-not-returned
 # Your function returned no losses. Put that of each batch into a list, and return it.
-breaks = stage.no_losses
+breaks = harness.no_losses
 drop("return losses")
 swap("return losses", "print(losses)")
 

@@ -59,7 +59,7 @@ def fix_statistics(model, optimizer, scaler, loss_fn, batches):
 # - Keep a copy before the forward pass. Put it back after `backward()`, which needs the buffers.
 
 # %% probe
-from amp_lessons.exercises.clinic.stage_loops import play_statistics, statistics_cases
+from amp_lessons.exercises.clinic.harness_loops import play_statistics, statistics_cases
 
 probe = Probe(statistics_cases, play_statistics)
 

@@ -46,7 +46,7 @@ def fix_step(model, optimizer, scaler, loss_fn, batches):
 # - Which call divides the gradients, looks for inf, and then calls `optimizer.step()` for you?
 
 # %% probe
-from amp_lessons.exercises.clinic.stage_loops import play_step, step_cases
+from amp_lessons.exercises.clinic.harness_loops import play_step, step_cases
 
 probe = Probe(step_cases, play_step)
 

@@ -55,7 +55,7 @@ def fix_uneven(model, optimizer, scaler, loss_fn, groups):
 # - Count the rows of the group before the first backward pass, or divide the unscaled gradients.
 
 # %% probe
-from amp_lessons.exercises.clinic.stage_cases import play_uneven, uneven_cases
+from amp_lessons.exercises.clinic.harness_cases import play_uneven, uneven_cases
 
 probe = Probe(uneven_cases, play_uneven)
 

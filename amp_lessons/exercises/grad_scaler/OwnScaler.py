@@ -76,7 +76,7 @@ class OwnScaler:
 # - `step` unscales if nobody has. `update` lowers the scale or counts, then forgets this step.
 
 # %% probe
-from amp_lessons.exercises.grad_scaler.stage import play_scaler, scaler_cases
+from amp_lessons.exercises.grad_scaler.harness import play_scaler, scaler_cases
 
 probe = Probe(scaler_cases, play=play_scaler, own=("torch.amp.grad_scaler",))
 

@@ -30,7 +30,7 @@ def clip_step(scaler, optimizer, loss, max_norm):
 # - Go backward from the scaled loss, then `unscale_`, clip, `step` and `update`, in this order.
 
 # %% probe
-from amp_lessons.exercises.grad_scaler.stage import clip_cases, play_clip
+from amp_lessons.exercises.grad_scaler.harness import clip_cases, play_clip
 
 probe = Probe(clip_cases, play=play_clip)
 

@@ -31,7 +31,7 @@ def predict_scale(found_inf, init_scale, growth_factor, backoff_factor, growth_i
 # - What happens to a growth that FP32 can't hold? Compare with `torch.finfo(torch.float32).max`.
 
 # %% probe
-from amp_lessons.exercises.grad_scaler.stage import play_list, scale_cases
+from amp_lessons.exercises.grad_scaler.harness import play_list, scale_cases
 
 own = ("amp_lessons.amp.scaling.scaler_log", "torch.amp.grad_scaler")
 probe = Probe(scale_cases, play=play_list, watch=True, own=own)

@@ -27,7 +27,7 @@ def schedule_step(scaler, optimizer, scheduler):
 # - Step the scheduler last, after `update`, below an `if`.
 
 # %% probe
-from amp_lessons.exercises.grad_scaler.stage_network import play_schedule, schedule_cases
+from amp_lessons.exercises.grad_scaler.harness_network import play_schedule, schedule_cases
 
 probe = Probe(schedule_cases, play=play_schedule)
 

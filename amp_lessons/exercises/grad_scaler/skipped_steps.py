@@ -32,7 +32,7 @@ def skipped_steps(model, optimizer, scaler, batches):
 # - In `update`, the scale falls after a skipped step. After a real step it stays or grows.
 
 # %% probe
-from amp_lessons.exercises.grad_scaler.stage_network import log_cases, play_log
+from amp_lessons.exercises.grad_scaler.harness_network import log_cases, play_log
 
 probe = Probe(log_cases, play=play_log, own=("amp_lessons.amp.scaling.scaler_log",))
 

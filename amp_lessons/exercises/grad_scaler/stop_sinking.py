@@ -30,7 +30,7 @@ def stop_sinking(log, patience):
 # - Either of the two reasons is enough. Return the step's number as soon as one of them holds.
 
 # %% probe
-from amp_lessons.exercises.grad_scaler.stage import sinking_cases
+from amp_lessons.exercises.grad_scaler.harness import sinking_cases
 
 probe = Probe(sinking_cases)
 

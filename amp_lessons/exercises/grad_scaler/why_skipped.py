@@ -48,7 +48,7 @@ def why_skipped(model, x, target, scale):
 # - `torch.autograd.grad(loss * scale, parameters, retain_graph=True)` leaves `.grad` alone.
 
 # %% probe
-from amp_lessons.exercises.grad_scaler.stage_network import play_why, why_cases
+from amp_lessons.exercises.grad_scaler.harness_network import play_why, why_cases
 
 probe = Probe(why_cases, play=play_why)
 

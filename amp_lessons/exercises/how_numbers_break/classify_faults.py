@@ -57,8 +57,8 @@ faults["d"] = "no fault"
 # - NaN and division by zero are symptoms. Their cause is one step earlier.
 
 # %% probe
-from amp_lessons.exercises.how_numbers_break.stage import FAULTS, letters
-from amp_lessons.exercises.stage import answers_to
+from amp_lessons.exercises.how_numbers_break.harness import FAULTS, letters
+from amp_lessons.exercises.harness import answers_to
 
 probe = Probe(letters, play=answers_to)
 

@@ -33,7 +33,7 @@ def kahan_sum(values):
 # - Subtract that error from the next value before you add it. That is Kahan summation.
 
 # %% probe
-from amp_lessons.exercises.how_numbers_break.stage import values_to_add
+from amp_lessons.exercises.how_numbers_break.harness import values_to_add
 
 probe = Probe(values_to_add, watch=True)
 

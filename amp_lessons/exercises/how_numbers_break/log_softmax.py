@@ -26,7 +26,7 @@ def log_softmax(logits):
 #   large does it get with 100,000 equal logits, and which dtype can hold that?
 
 # %% probe
-from amp_lessons.exercises.how_numbers_break.stage import rows_of_logits, use_log_softmax
+from amp_lessons.exercises.how_numbers_break.harness import rows_of_logits, use_log_softmax
 
 probe = Probe(rows_of_logits, play=use_log_softmax, watch=True)
 

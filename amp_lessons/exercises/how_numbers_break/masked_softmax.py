@@ -24,7 +24,7 @@ def masked_softmax(scores, keep):
 # - `torch.finfo(scores.dtype).min` is the lowest finite number of a dtype.
 
 # %% probe
-from amp_lessons.exercises.how_numbers_break.stage import scores_with_masks
+from amp_lessons.exercises.how_numbers_break.harness import scores_with_masks
 
 probe = Probe(scores_with_masks)
 

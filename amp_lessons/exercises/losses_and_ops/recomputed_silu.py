@@ -87,15 +87,15 @@ class RecomputedSilu(torch.autograd.Function):
 # - `torch.amp.custom_fwd` and `torch.amp.custom_bwd` both take a `device_type`.
 
 # %% probe
-from amp_lessons.exercises.losses_and_ops import stage_functions as stage
+from amp_lessons.exercises.losses_and_ops import harness_functions as harness
 
-probe = Probe(stage.silu_cases, play=stage.play_function)
+probe = Probe(harness.silu_cases, play=harness.play_function)
 
 # %% judge
-from amp_lessons.exercises.losses_and_ops.stage_functions import fact, products
+from amp_lessons.exercises.losses_and_ops.harness_functions import fact, products
 
-own = stage.as_given("recomputed_silu")
-judge = Judge(stage.same_function, "a tensor", tell=stage.tell, own=own)
+own = harness.as_given("recomputed_silu")
+judge = Judge(harness.same_function, "a tensor", tell=harness.tell, own=own)
 
 # %% passed
 # Your backward now runs in the state in which its forward ran, wherever it is called.
@@ -151,7 +151,7 @@ swap("RecomputedSilu.apply(x, weight)", "F.silu(x @ weight)")
 # `custom_bwd` restores what `custom_fwd` noted, and nothing was noted here. Either `forward` has no
 # `custom_fwd`, or its first argument isn't `ctx`, as in a Function with `setup_context`.
 def breaks(seen, right):
-    return "_fwd_used_autocast" in stage.message(seen)
+    return "_fwd_used_autocast" in harness.message(seen)
 swap('@torch.amp.custom_fwd(device_type="cpu")', "")
 of("by_hand", swap("def forward", '@torch.amp.custom_fwd(device_type="cpu")\n    def forward') &
     swap("def backward", '@torch.amp.custom_bwd(device_type="cpu")\n    def backward'))
@@ -159,7 +159,7 @@ of("by_hand", swap("def forward", '@torch.amp.custom_fwd(device_type="cpu")\n   
 # %% rule dtypes-meet
 # Two dtypes meet in a matrix product. Cast all that goes into it, or restore the forward's state.
 def breaks(seen, right):
-    return stage.two_dtypes_met(seen)
+    return harness.two_dtypes_met(seen)
 of("by_hand", unwrap("with torch") & put("x = x.to(grad.dtype)", before="h = x @ weight"))
 
 # %% rule forward-in-another-dtype
@@ -243,6 +243,6 @@ swap("RecomputedSilu.apply(x, weight)", "RecomputedSilu.apply(x, weight).float()
 # region. The formulas were right as they stood. Only the backward's state has to change.
 def breaks(seen, right):
     plain = fact(right, "forward in") == fact(right, "backward in") == "no region"
-    return plain and fact(seen, "x") and not stage.same_function(right["value"], seen["value"])
+    return plain and fact(seen, "x") and not harness.same_function(right["value"], seen["value"])
 swap("grad_h = grad * (s + h * s * (1 - s))", "grad_h = grad * s", nth=2)
 swap("F.silu(x @ weight)", "torch.sigmoid(x @ weight)", nth=2)

@@ -29,12 +29,12 @@ def residual_stream(x, blocks, region):
 # - Cast `x` once, before the first block. Autocast casts what the linear layers need.
 
 # %% probe
-from amp_lessons.exercises.losses_and_ops.stage import play_stream, stream_cases
+from amp_lessons.exercises.losses_and_ops.harness import play_stream, stream_cases
 
 probe = Probe(stream_cases, play=play_stream)
 
 # %% judge
-from amp_lessons.exercises.stage import telling
+from amp_lessons.exercises.harness import telling
 
 same = within(0.01)
 judge = Judge(same, "a float32 tensor of the shape of x", tell=telling(same))

@@ -24,12 +24,12 @@ def safe_rms_norm(x, weight, eps):
 # - Square, take each row's mean, add eps, take the inverse root. Or pass all to `F.rms_norm`.
 
 # %% probe
-from amp_lessons.exercises.losses_and_ops.stage import rms_norm_cases
+from amp_lessons.exercises.losses_and_ops.harness import rms_norm_cases
 
 probe = Probe(rms_norm_cases)
 
 # %% judge
-from amp_lessons.exercises.losses_and_ops.stage import lost
+from amp_lessons.exercises.losses_and_ops.harness import lost
 
 judge = Judge(same=within_ulps(4), asked_for="a tensor with the dtype and shape of x")
 

@@ -88,13 +88,13 @@ def dice_loss(logits, masks):
 #   once with `label_smoothing`, once on similarities divided by the temperature.
 
 # %% probe
-from amp_lessons.exercises.losses_and_ops.stage_losses import loss_cases, play_losses
+from amp_lessons.exercises.losses_and_ops.harness_losses import loss_cases, play_losses
 
 probe = Probe(loss_cases, play=play_losses)
 
 # %% judge
-from amp_lessons.exercises.stage import telling
-from amp_lessons.exercises.losses_and_ops.stage_losses import Look, same_loss
+from amp_lessons.exercises.harness import telling
+from amp_lessons.exercises.losses_and_ops.harness_losses import LossNotes, same_loss
 
 judge = Judge(same_loss, "a float32 tensor without dimensions", tell=telling(same_loss))
 NARROW = ("float16", "bfloat16")
@@ -149,7 +149,7 @@ def dice_loss(logits, masks):
 # `{name}` returned {what}. Return a tensor without dimensions, with a gradient for the logits.
 # `item()`, `detach()`, `no_grad` and `torch.tensor(...)` cut that gradient off.
 def breaks(seen, right):
-    look = Look(seen, right)
+    look = LossNotes(seen, right)
     return isinstance(look.loss, str) and {"name": look.name, "what": look.loss}
 swap("sigmoid(logits.float())", "sigmoid(logits.detach().float())")
 swap("logits.float(), targets)", 'logits.float(), targets, reduction="none")')
@@ -158,7 +158,7 @@ swap("logits.float(), targets)", 'logits.float(), targets, reduction="none")')
 # `{name}` takes the logarithm of a probability. One that rounds to 0 or 1 gives inf, in the loss or
 # its gradient, and an eps or a clamp gives another wrong number. Start from the logits.
 def breaks(seen, right):
-    look = Look(seen, right)
+    look = LossNotes(seen, right)
     logs = any(look.ran(first, "log") for first in ("sigmoid", "_softmax"))
     logs = logs or look.ran("binary_cross_entropy") or exp_failed(look) == "share of 0"
     return logs and look.wrong and {"name": look.name}
@@ -171,7 +171,7 @@ of("by_hand", swap("z.diagonal() - z.exp().sum(1).log()",
 # `contrastive_loss` subtracts a maximum that isn't the row's own. The exponentials of a row far
 # below it are all 0, even in float32. Subtract each row's own: `z.amax(dim=1, keepdim=True)`.
 def breaks(seen, right):
-    return exp_failed(Look(seen, right)) == "another maximum"
+    return exp_failed(LossNotes(seen, right)) == "another maximum"
 of("by_hand", swap("z.amax(dim=1, keepdim=True).detach()", "z.max()"))
 of("by_hand", swap("amax(dim=1, ", "amax(dim=0, "))
 
@@ -179,14 +179,14 @@ of("by_hand", swap("amax(dim=1, ", "amax(dim=0, "))
 # `contrastive_loss` takes the exponential itself, and exp(128) is inf in float32. Subtract each
 # row's own maximum first, or leave it to a function of torch.
 def breaks(seen, right):
-    return exp_failed(Look(seen, right)) == "no maximum"
+    return exp_failed(LossNotes(seen, right)) == "no maximum"
 of("by_hand", drop("z = z - z.amax"))
 
 # %% rule product-in-16-bits
 # `{name}` writes a sum as a matrix product, such as `@` or `einsum`. A region casts its inputs to
 # 16 bits, whatever you cast before. Use `sum`, or switch autocast off around it.
 def breaks(seen, right):
-    look = Look(seen, right)
+    look = LossNotes(seen, right)
     products = any(look.ran(p, dtypes=NARROW) for p in ("dot", "mm", "mv", "bmm"))
     return products and look.wrong and {"name": look.name}
 of("by_hand", swap('@torch.autocast("cpu", enabled=False)\n', ""))
@@ -195,7 +195,7 @@ of("by_hand", swap('@torch.autocast("cpu", enabled=False)\n', ""))
 # `{name}` adds up many terms in 16 bits: FP16 ends at 65504, and BF16 loses small terms. Cast to
 # float32 before the sum: a cast of the result comes too late.
 def breaks(seen, right):
-    look = Look(seen, right)
+    look = LossNotes(seen, right)
     parts = {"smoothed_loss": "_log_softmax", "dice_loss": "sigmoid"}
     many = look.large and look.ran(parts.get(look.name, "nothing"))
     sums = look.ran("sum", dtypes=NARROW) or look.ran("mean", dtypes=NARROW)
@@ -206,7 +206,7 @@ swap("sigmoid(logits.float())", "sigmoid(logits)")
 # %% rule gradient-cut-off
 # `{name}` has the right value, but a wrong gradient: look for `no_grad`, `detach` or a clamp.
 def breaks(seen, right):
-    look = Look(seen, right)
+    look = LossNotes(seen, right)
     cut = look.loss_exact and not look.gradient_right
     return cut and look.logits == "float32" and {"name": look.name}
 of("by_hand", swap("z.exp().sum(1).log()", "z.exp().sum(1).log().detach()"))
@@ -215,7 +215,7 @@ of("by_hand", swap("z.exp().sum(1).log()", "z.exp().sum(1).log().detach()"))
 # `{name}` has the right value, but its gradient is wrong for 16-bit logits. Something that it is
 # computed from was rounded to 16 bits on the way. Cast the logits to float32 first.
 def breaks(seen, right):
-    look = Look(seen, right)
+    look = LossNotes(seen, right)
     return look.loss_exact and not look.gradient_right and {"name": look.name}
 (swap("similarities.float()", "similarities") &
     swap("F.cross_entropy(scores, torch.arange(len(scores)))",
@@ -224,14 +224,14 @@ def breaks(seen, right):
 # %% rule loss-not-float32
 # `{name}` returns {got}, and float32 was asked for. Cast the logits to it first.
 def breaks(seen, right):
-    look = Look(seen, right)
+    look = LossNotes(seen, right)
     got = look.noted.get("dtype of the loss")
     return look.loss_right and got != "float32" and {"name": look.name, "got": got}
 swap("F.cross_entropy(logits.float(), ", "F.cross_entropy(logits.double(), ")
 
 # %% rule changed-argument
 def breaks(seen, right):
-    return Look(seen, right).noted.get("arguments afterwards") == "changed"
+    return LossNotes(seen, right).noted.get("arguments afterwards") == "changed"
 swap("logits.float(), targets)", "logits.float(), targets.mul_(1.5))")
 
 # %% wrong scores-clamped

@@ -24,12 +24,12 @@ def unit_rows(x):
 # - Divide by the length in float32, with a small lower bound that keeps it from 0, then cast back.
 
 # %% probe
-from amp_lessons.exercises.losses_and_ops.stage import unit_row_cases
+from amp_lessons.exercises.losses_and_ops.harness import unit_row_cases
 
 probe = Probe(unit_row_cases)
 
 # %% judge
-from amp_lessons.exercises.losses_and_ops.stage import close, lost, one_is_right, rows_beside
+from amp_lessons.exercises.losses_and_ops.harness import close, lost, one_is_right, rows_beside
 
 def same(expected, seen):
     single = is_tensor(expected) and expected["dtype"] == "float32"

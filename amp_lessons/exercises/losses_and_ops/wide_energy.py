@@ -55,14 +55,15 @@ class Energy(torch.autograd.Function):
 # - Pass `cast_inputs` to `custom_fwd`. `custom_bwd` is for a backward that runs inside a region.
 
 # %% probe
-from amp_lessons.exercises.losses_and_ops import stage_functions as stage
+from amp_lessons.exercises.losses_and_ops import harness_functions as harness
 
-probe = Probe(stage.energy_cases, play=stage.play_function)
+probe = Probe(harness.energy_cases, play=harness.play_function)
 
 # %% judge
-from amp_lessons.exercises.losses_and_ops.stage_functions import fact, products
+from amp_lessons.exercises.losses_and_ops.harness_functions import fact, products
 
-judge = Judge(stage.same_function, "a tensor", tell=stage.tell, own=stage.as_given("wide_energy"))
+own = harness.as_given("wide_energy")
+judge = Judge(harness.same_function, "a tensor", tell=harness.tell, own=own)
 
 # %% passed
 # `cast_inputs` casts what goes into `forward`, and switches autocast off in both halves.
@@ -114,7 +115,7 @@ swap("Energy.apply(x, matrix)", "0.5 * ((x.float() @ matrix) * x.float()).sum(-1
 # `custom_bwd` restores what `custom_fwd` noted, and nothing was noted here. Either `forward` has no
 # `custom_fwd`, or its first argument isn't `ctx`, as in a Function with `setup_context`.
 def breaks(seen, right):
-    return "_fwd_used_autocast" in stage.message(seen)
+    return "_fwd_used_autocast" in harness.message(seen)
 swap('@torch.amp.custom_fwd(device_type="cpu", cast_inputs=torch.float32)', "")
 of("newer_style", swap("def back", '@torch.amp.custom_bwd(device_type="cpu")\n    def back'))
 
@@ -155,7 +156,7 @@ of("by_hand", swap('"cpu"', '"cuda"', nth=0))
 # %% rule dtypes-meet
 # A 16-bit tensor meets the float32 matrix. With autocast off, `x` must be cast in both halves.
 def breaks(seen, right):
-    return stage.two_dtypes_met(seen)
+    return harness.two_dtypes_met(seen)
 of("by_hand", drop("x = x.float()"))
 of("by_hand", move("x = x.float()", after="ctx.save_for_backward"))
 
@@ -186,6 +187,6 @@ swap("0.5 * ((x @ matrix) * x).sum(-1)", "(0.5 * ((x @ matrix) * x).sum(-1)).hal
 # region. Either a formula changed, or something was rounded to 16 bits on the way.
 def breaks(seen, right):
     plain = fact(right, "forward in") == fact(right, "backward in") == "no region"
-    return plain and fact(seen, "x") and not stage.same_function(right["value"], seen["value"])
+    return plain and fact(seen, "x") and not harness.same_function(right["value"], seen["value"])
 swap("grad.unsqueeze(-1) * (x @ matrix)", "0.5 * grad.unsqueeze(-1) * (x @ matrix)", nth=2)
 of("by_hand", put("x = x.bfloat16().float()", after="x, matrix = ctx"))

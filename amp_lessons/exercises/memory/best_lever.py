@@ -34,7 +34,7 @@ def best_lever(parts):
 # - Take the largest of the three savings, if it is more than 0.
 
 # %% probe
-from amp_lessons.exercises.memory.stage import lever_cases
+from amp_lessons.exercises.memory.harness import lever_cases
 
 probe = Probe(lever_cases)
 

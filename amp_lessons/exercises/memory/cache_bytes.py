@@ -38,7 +38,7 @@ def cache_bytes(model, x):
 # - Keep the results whose source is a parameter that requires a gradient. Count each source once.
 
 # %% probe
-from amp_lessons.exercises.memory.stage import cache_cases, play_on_a_model
+from amp_lessons.exercises.memory.harness import cache_cases, play_on_a_model
 
 own = ("amp_lessons.amp.memory.training", "amp_lessons.amp.explain")
 probe = Probe(cache_cases, play=play_on_a_model, own=own)

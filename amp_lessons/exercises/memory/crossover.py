@@ -28,7 +28,7 @@ def crossover(added, fp32_each, amp_each):
 # - What does each example save if `amp_each` is equal to `fp32_each`, or larger?
 
 # %% probe
-from amp_lessons.exercises.memory.stage import crossover_cases
+from amp_lessons.exercises.memory.harness import crossover_cases
 
 probe = Probe(crossover_cases, own=("amp_lessons.amp.memory.training:crossover_batch",))
 

@@ -36,7 +36,7 @@ def step_ratio(fp32, amp):
 # - Subtract `loaded` from the peak, for each run with its own numbers. Then divide.
 
 # %% probe
-from amp_lessons.exercises.memory.stage import report_cases
+from amp_lessons.exercises.memory.harness import report_cases
 
 probe = Probe(report_cases)
 

@@ -25,7 +25,7 @@ def training_bytes(parameters, optimizer, precision):
 # - Everything has the dtype of the parameter. Which dtype do parameters have under autocast?
 
 # %% probe
-from amp_lessons.exercises.memory.stage import state_cases
+from amp_lessons.exercises.memory.harness import state_cases
 
 probe = Probe(state_cases, own=("amp_lessons.amp.memory.training",))
 

@@ -38,7 +38,7 @@ def choose_format(values, tolerance):
 # - Of those that are left, take the smallest by the pair (bits, largest relative error).
 
 # %% probe
-from amp_lessons.exercises.number_formats.stage import tensors_to_store
+from amp_lessons.exercises.number_formats.harness import tensors_to_store
 
 probe = Probe(tensors_to_store)
 

@@ -35,7 +35,7 @@ def decode_bits(code, exponent_bits, mantissa_bits):
 #   If the stored exponent is 0, there is no hidden 1, and the exponent is 1 - bias.
 
 # %% probe
-from amp_lessons.exercises.number_formats.stage import bit_patterns
+from amp_lessons.exercises.number_formats.harness import bit_patterns
 
 ROOM = "amp_lessons.amp.numbers.formats:Format"
 probe = Probe(bit_patterns, own=(f"{ROOM}.decode", f"{ROOM}._decode_array", f"{ROOM}.fields"))

@@ -23,7 +23,7 @@ def next_float(x):
 # - If `x` is positive, add 1 to the bits. If it is negative, subtract 1. Treat zero apart.
 
 # %% probe
-from amp_lessons.exercises.number_formats.stage import steps_up, walk
+from amp_lessons.exercises.number_formats.harness import steps_up, walk
 
 NEIGHBOURS = tuple(
     f"amp_lessons.amp.numbers.formats:Format.{name}"

@@ -25,7 +25,7 @@ def smallest_scale(gradients):
 # - Multiply in float32 and convert afterwards, as the backward pass of a scaled loss does.
 
 # %% probe
-from amp_lessons.exercises.number_formats.stage import small_gradients
+from amp_lessons.exercises.number_formats.harness import small_gradients
 
 ASKED = ("smallest_safe_scale", "fate", "fates")
 own = tuple(f"amp_lessons.amp.scaling.loss_scale:{name}" for name in ASKED)

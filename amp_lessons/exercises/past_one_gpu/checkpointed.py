@@ -25,7 +25,7 @@ def checkpointed(block, x, dtype):
 # - `use_reentrant` chooses one of two implementations. Which works if `x` needs no gradient?
 
 # %% probe
-from amp_lessons.exercises.past_one_gpu.stage import checkpoint_cases, play_checkpointed
+from amp_lessons.exercises.past_one_gpu.harness import checkpoint_cases, play_checkpointed
 
 probe = Probe(checkpoint_cases, play=play_checkpointed)
 

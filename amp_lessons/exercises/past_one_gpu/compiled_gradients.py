@@ -36,7 +36,7 @@ def compiled_gradients(model, loss_fn, x, backend):
 #   `backward_pass_autocast="off"` with `torch._functorch.config.patch(...)` around the call.
 
 # %% probe
-from amp_lessons.exercises.past_one_gpu.stage import compile_cases, play_compiled
+from amp_lessons.exercises.past_one_gpu.harness import compile_cases, play_compiled
 
 probe = Probe(compile_cases, play=play_compiled)
 

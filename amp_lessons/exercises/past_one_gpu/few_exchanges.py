@@ -36,7 +36,7 @@ def few_exchanges(model, optimizer, scaler, loss_fn, batches):
 # - For the last micro-batch, `contextlib.nullcontext()` is a context that does nothing.
 
 # %% probe
-from amp_lessons.exercises.past_one_gpu.stage_group import exchange_cases, play_exchanges
+from amp_lessons.exercises.past_one_gpu.harness_group import exchange_cases, play_exchanges
 
 probe = Probe(exchange_cases, play=play_exchanges, own=("amp_lessons.amp.distributed",))
 

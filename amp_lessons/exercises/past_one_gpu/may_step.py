@@ -35,7 +35,7 @@ def may_step(gradients, scale, all_reduce):
 # - Every rank has to call `all_reduce` equally often, even a rank with an empty list.
 
 # %% probe
-from amp_lessons.exercises.past_one_gpu.stage_ranks import play_ranks, rank_cases
+from amp_lessons.exercises.past_one_gpu.harness_ranks import play_ranks, rank_cases
 
 probe = Probe(rank_cases, play=play_ranks)
 

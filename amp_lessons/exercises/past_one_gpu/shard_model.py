@@ -34,7 +34,7 @@ def shard_model(model, mesh):
 # - A norm computes in FP32, and it hands on what the next layer takes.
 
 # %% probe
-from amp_lessons.exercises.past_one_gpu.stage_group import play_shards, shard_cases
+from amp_lessons.exercises.past_one_gpu.harness_group import play_shards, shard_cases
 
 probe = Probe(shard_cases, play=play_shards)
 

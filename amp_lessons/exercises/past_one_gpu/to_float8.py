@@ -31,7 +31,7 @@ def to_float8(x):
 # - In which dtype do you compute that factor? What is it if every element is zero?
 
 # %% probe
-from amp_lessons.exercises.past_one_gpu.stage import float8_cases, play_float8
+from amp_lessons.exercises.past_one_gpu.harness import float8_cases, play_float8
 
 probe = Probe(float8_cases, play=play_float8, own=("amp_lessons.amp.numbers.float8",))
 

@@ -56,12 +56,12 @@ def compare_steps(gpu, baseline, candidate, warm_up, repeats):
 # - Run both `warm_up` times first. Synchronize before each reading of the clock.
 
 # %% probe
-from amp_lessons.exercises.speed.stage import pair_cases, play_benchmark
+from amp_lessons.exercises.speed.harness import pair_cases, play_benchmark
 
 probe = Probe(pair_cases, play=play_benchmark, own=("amp_lessons.amp.speed.timing",))
 
 # %% judge
-from amp_lessons.exercises.speed.stage import off, same_times, teller, too_few_runs, was_noted
+from amp_lessons.exercises.speed.harness import off, same_times, teller, too_few_runs, was_noted
 
 judge = Judge(same_times, "the speed-up", tell=teller("the speed-up is"))
 

@@ -55,12 +55,12 @@ def fair_pairs(runs):
 # - `math.hypot(a, b)` is the square root of a² + b².
 
 # %% probe
-from amp_lessons.exercises.speed.stage_layers import play_pairs, run_cases
+from amp_lessons.exercises.speed.harness_layers import play_pairs, run_cases
 
 probe = Probe(run_cases, play=play_pairs)
 
 # %% judge
-from amp_lessons.exercises.speed.stage_layers import tell_pair
+from amp_lessons.exercises.speed.harness_layers import tell_pair
 
 asked_for = "a list of tuples (baseline, candidate, speedup)"
 judge = Judge(within(0.006), asked_for, tell=tell_pair)

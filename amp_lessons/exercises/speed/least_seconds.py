@@ -22,12 +22,12 @@ def least_seconds(m, n, k, element_bytes, peak, bandwidth):
 # - You get one time for the arithmetic and one for the bytes. The slower of the two is the floor.
 
 # %% probe
-from amp_lessons.exercises.speed.stage_runs import floor_cases
+from amp_lessons.exercises.speed.harness_runs import floor_cases
 
 probe = Probe(floor_cases, own=("amp_lessons.amp.roofline",))
 
 # %% judge
-from amp_lessons.exercises.speed.stage import relatively
+from amp_lessons.exercises.speed.harness import relatively
 
 judge = Judge(relatively(1e-6), "the seconds, as a number")
 

@@ -54,12 +54,12 @@ def predict_speedup(layers, gpu, baseline):
 # - The casts belong to the mixed run only. Keep the names of the weights that are cast already.
 
 # %% probe
-from amp_lessons.exercises.speed.stage_layers import layer_cases
+from amp_lessons.exercises.speed.harness_layers import layer_cases
 
 probe = Probe(layer_cases, lent=("amp_lessons.amp.roofline",))
 
 # %% judge
-from amp_lessons.exercises.speed.stage import relatively
+from amp_lessons.exercises.speed.harness import relatively
 
 judge = Judge(relatively(1e-4), "the speed-up, as a number")
 

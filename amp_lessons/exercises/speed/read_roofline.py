@@ -40,13 +40,13 @@ helps |= dict.fromkeys("ej", "launches") | {"b": "nothing", "f": "sizes", "g": "
 # - Is it near? If bandwidth sets the floor, move fewer bytes. If compute does, use a faster dtype.
 
 # %% probe
-from amp_lessons.exercises.speed.stage import SITUATIONS
-from amp_lessons.exercises.stage import answers_to
+from amp_lessons.exercises.speed.harness import SITUATIONS
+from amp_lessons.exercises.harness import answers_to
 
 probe = Probe(lambda: [Case((letter,), letter) for letter in SITUATIONS], play=answers_to)
 
 # %% judge
-from amp_lessons.exercises.speed.stage import CHOICES
+from amp_lessons.exercises.speed.harness import CHOICES
 
 def one(seen):
     """The letter and the word of one case."""

@@ -32,7 +32,7 @@ def speed_verdict(baseline, candidate):
 # - The middle halves overlap if each begins before the other ends, or exactly there.
 
 # %% probe
-from amp_lessons.exercises.speed.stage_runs import verdict_cases
+from amp_lessons.exercises.speed.harness_runs import verdict_cases
 
 probe = Probe(verdict_cases)
 

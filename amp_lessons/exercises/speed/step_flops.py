@@ -23,7 +23,7 @@ def step_flops(widths, batch):
 # - One of these products isn't needed, because no parameter comes before it. Which one?
 
 # %% probe
-from amp_lessons.exercises.speed.stage_runs import flop_cases
+from amp_lessons.exercises.speed.harness_runs import flop_cases
 
 probe = Probe(flop_cases, own=("amp_lessons.amp.roofline", "amp_lessons.amp.speed.timing"))
 

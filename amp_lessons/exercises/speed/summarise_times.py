@@ -28,12 +28,12 @@ def summarise_times(samples):
 # - `steady` is a bool. Compare the interquartile range with 0.03 times the median.
 
 # %% probe
-from amp_lessons.exercises.speed.stage_runs import sample_cases
+from amp_lessons.exercises.speed.harness_runs import sample_cases
 
 probe = Probe(sample_cases, own=("amp_lessons.amp.speed.timing",))
 
 # %% judge
-from amp_lessons.exercises.speed.stage import relatively
+from amp_lessons.exercises.speed.harness import relatively
 
 judge = Judge(relatively(1e-4), "a dict with median, iqr and steady")  # float32 is exact enough
 

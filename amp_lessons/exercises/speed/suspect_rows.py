@@ -32,7 +32,7 @@
 # most one. Where it has none, leave out the test.
 
 # %% given
-from amp_lessons.exercises.speed.stage_published import PEAKS, QUOTED
+from amp_lessons.exercises.speed.harness_published import PEAKS, QUOTED
 
 # %% text
 # These rows were published. The check uses them, and tables that are made up. `gflop` isn't known
@@ -90,12 +90,12 @@ def suspect_rows(rows):
 # - For `"time"`, how many samples does a run get through in `hours` at its `rate`?
 
 # %% probe
-from amp_lessons.exercises.speed.stage_published import play_table, table_cases
+from amp_lessons.exercises.speed.harness_published import play_table, table_cases
 
 probe = Probe(table_cases, play=play_table)
 
 # %% judge
-from amp_lessons.exercises.speed.stage_published import OTHER, tell_row
+from amp_lessons.exercises.speed.harness_published import OTHER, tell_row
 
 judge = Judge(asked_for="a dict from ids to sets of reasons", tell=tell_row)
 

@@ -56,12 +56,12 @@ def time_step(gpu, step, warm_up, repeats):
 # - Run `warm_up` steps first. Then collect `repeats` samples in a list and take their median.
 
 # %% probe
-from amp_lessons.exercises.speed.stage import play_benchmark, time_cases
+from amp_lessons.exercises.speed.harness import play_benchmark, time_cases
 
 probe = Probe(time_cases, play=play_benchmark, own=("amp_lessons.amp.speed.timing",))
 
 # %% judge
-from amp_lessons.exercises.speed.stage import off, same_times, teller, too_few_runs, was_noted
+from amp_lessons.exercises.speed.harness import off, same_times, teller, too_few_runs, was_noted
 
 judge = Judge(same_times, "the seconds of one step", tell=teller("a step takes", " s"))
 

@@ -33,8 +33,8 @@ def accumulate(model, optimizer, scaler, loss_fn, batches, every):
 # - If you count from 0, a group ends where `number + 1` is a multiple of `every`.
 
 # %% probe
-from amp_lessons.exercises.training_loops.stage_plays import accumulate_cases, use_in_groups
-from amp_lessons.exercises.training_loops.stage import never_in_float16
+from amp_lessons.exercises.training_loops.harness_plays import accumulate_cases, use_in_groups
+from amp_lessons.exercises.training_loops.harness import never_in_float16
 
 probe = Probe(accumulate_cases, play=use_in_groups)
 

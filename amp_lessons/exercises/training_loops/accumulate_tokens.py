@@ -38,7 +38,7 @@ def accumulate_tokens(model, optimizer, scaler, batches, every):
 # - `cross_entropy(..., reduction="sum")` adds up the losses of the real tokens.
 
 # %% probe
-from amp_lessons.exercises.training_loops.stage_tokens import token_cases, use_on_texts
+from amp_lessons.exercises.training_loops.harness_tokens import token_cases, use_on_texts
 
 probe = Probe(token_cases, play=use_on_texts)
 

@@ -46,7 +46,7 @@ def restore(run, state):
 # - `torch.get_rng_state()` reads the sixth, and `torch.set_rng_state(state)` puts it back.
 
 # %% probe
-from amp_lessons.exercises.training_loops.stage_resume import interrupt, resume_cases
+from amp_lessons.exercises.training_loops.harness_resume import interrupt, resume_cases
 
 probe = Probe(resume_cases, play=interrupt, own=("amp_lessons.amp.scaling.checkpoint",))
 

@@ -49,8 +49,8 @@ def fix_epochs(model, optimizer, loss_fn, epochs, init_scale):
 # - It knows two things: the scale, and how many clean steps there were since the scale changed.
 
 # %% probe
-from amp_lessons.exercises.training_loops.stage_plays import epoch_cases, use_by_epoch
-from amp_lessons.exercises.training_loops.stage import never_in_float16
+from amp_lessons.exercises.training_loops.harness_plays import epoch_cases, use_by_epoch
+from amp_lessons.exercises.training_loops.harness import never_in_float16
 
 probe = Probe(epoch_cases, play=use_by_epoch)
 

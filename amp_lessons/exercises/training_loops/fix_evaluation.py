@@ -64,7 +64,7 @@ def fix_evaluation(model, optimizer, scaler, loss_fn, epochs, validation):
 # - Which of the three must be switched back before the next epoch?
 
 # %% probe
-from amp_lessons.exercises.training_loops.stage_plays import evaluation_cases, use_with_validation
+from amp_lessons.exercises.training_loops.harness_plays import evaluation_cases, use_with_validation
 
 probe = Probe(evaluation_cases, play=use_with_validation)
 

@@ -40,8 +40,8 @@ def fix_half(model, optimizer, scaler, loss_fn, batches):
 # - What makes the 16-bit copies of the weights if you don't?
 
 # %% probe
-from amp_lessons.exercises.stage import SMALL
-from amp_lessons.exercises.training_loops.stage import loop_cases, never_in_float16, plain_loop
+from amp_lessons.exercises.harness import SMALL
+from amp_lessons.exercises.training_loops.harness import loop_cases, never_in_float16, plain_loop
 
 probe = Probe(partial(loop_cases, weight=SMALL, init_scale=2.0**16), play=plain_loop)
 

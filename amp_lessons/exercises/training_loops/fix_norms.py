@@ -59,8 +59,8 @@ def fix_norms(model, optimizer, scaler, loss_fn, batches, max_norm):
 # - What does `clip_grad_norm_` return?
 
 # %% probe
-from amp_lessons.exercises.training_loops.stage_plays import norm_cases, use_with_norms
-from amp_lessons.exercises.training_loops.stage import never_in_float16
+from amp_lessons.exercises.training_loops.harness_plays import norm_cases, use_with_norms
+from amp_lessons.exercises.training_loops.harness import never_in_float16
 
 probe = Probe(norm_cases, play=use_with_norms)
 

@@ -38,7 +38,7 @@ def fix_stuck(model, optimizer, scaler, loss_fn, batches):
 # - One call of `optimizer.zero_grad()` for each batch is enough. Where may it stand?
 
 # %% probe
-from amp_lessons.exercises.training_loops.stage import loop_cases, never_in_float16, plain_loop
+from amp_lessons.exercises.training_loops.harness import loop_cases, never_in_float16, plain_loop
 
 probe = Probe(partial(loop_cases, init_scale=2.0), play=plain_loop)
 

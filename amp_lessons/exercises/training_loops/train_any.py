@@ -37,7 +37,7 @@ def train_any(model, optimizer, loss_fn, batches, precision, max_norm):
 # - `unscale_()` may stay in the loop for all three: on a disabled scaler it does nothing.
 
 # %% probe
-from amp_lessons.exercises.training_loops.stage_plays import any_cases, use_in_any
+from amp_lessons.exercises.training_loops.harness_plays import any_cases, use_in_any
 
 probe = Probe(any_cases, play=use_in_any)
 

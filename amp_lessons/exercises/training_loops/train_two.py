@@ -35,7 +35,7 @@ def train_two(models, optimizers, scaler, loss_fn, batches):
 # - There are two backward passes and two steps. How many updates of the scale?
 
 # %% probe
-from amp_lessons.exercises.training_loops.stage_plays import two_cases, use_for_two
+from amp_lessons.exercises.training_loops.harness_plays import two_cases, use_for_two
 
 probe = Probe(two_cases, play=use_for_two)
 

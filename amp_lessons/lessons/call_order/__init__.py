@@ -14,8 +14,14 @@ from amp_lessons.lessons.call_order.cards import (
     mixed_order,
     read_order,
 )
-from amp_lessons.lessons.call_order.naming import Finding, Outcome, numbers, run_order, usual_run
-from amp_lessons.lessons.call_order.playing import PIECES, STEPS, Run
+from amp_lessons.lessons.call_order.naming import (
+    OrderMistake,
+    OrderOutcome,
+    numbers,
+    run_order,
+    usual_run,
+)
+from amp_lessons.lessons.call_order.playing import PIECES, STEPS, OrderRun
 
 __all__ = [
     "CARDS",
@@ -23,11 +29,11 @@ __all__ = [
     "STEPS",
     "USUAL",
     "Card",
-    "Finding",
     "Order",
     "OrderError",
-    "Outcome",
-    "Run",
+    "OrderMistake",
+    "OrderOutcome",
+    "OrderRun",
     "mixed_order",
     "numbers",
     "read_order",

@@ -20,8 +20,8 @@ from amp_lessons.lessons.call_order.playing import (
     STEPS,
     Gradients,
     Move,
+    OrderRun,
     Play,
-    Run,
     Stop,
     play_order,
 )
@@ -30,7 +30,7 @@ SAME = 1e-4  # weights that differ by less, as a share of how far they moved, ar
 
 
 @dataclass(frozen=True)
-class Finding:
+class OrderMistake:
     """A mistake.
 
     Attributes:
@@ -43,7 +43,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class OrderOutcome:
     """What came of an order.
 
     Attributes:
@@ -53,28 +53,28 @@ class Outcome:
         notes: what to know about an order that is right.
     """
 
-    run: Run
+    run: OrderRun
     right: bool
-    findings: tuple[Finding, ...]
+    findings: tuple[OrderMistake, ...]
     notes: tuple[str, ...]
 
 
 @lru_cache(maxsize=512)
-def run_order(order: Order) -> Outcome:
+def run_order(order: Order) -> OrderOutcome:
     """Run the calls in an order, and say what came of it. The same order is run once."""
     run = play_order(order)
     if _is_right(run):
-        return Outcome(run, True, (), _notes(run))
-    return Outcome(run, False, _find(run), ())
+        return OrderOutcome(run, True, (), _notes(run))
+    return OrderOutcome(run, False, _find(run), ())
 
 
 @cache
-def usual_run() -> Run:
+def usual_run() -> OrderRun:
     """The run of the usual order."""
     return play_order(USUAL)
 
 
-def numbers(run: Run) -> dict[str, str]:
+def numbers(run: OrderRun) -> dict[str, str]:
     """A run in numbers: what is counted, and the number as text."""
     sizes = sorted({len(move.held) for move in run.moves})
     norms = [play.norm for play in run.plays if play.card == "clip" and math.isfinite(play.norm)]
@@ -100,13 +100,13 @@ def _span(sizes: list[int]) -> str:
     return f"{sizes[0]} to {sizes[-1]}"
 
 
-def _is_right(run: Run) -> bool:
+def _is_right(run: OrderRun) -> bool:
     usual = usual_run()
     difference = (run.weights - usual.weights).norm().item()
     return run.stop is None and difference <= SAME * usual.moved
 
 
-def _notes(run: Run) -> tuple[str, ...]:
+def _notes(run: OrderRun) -> tuple[str, ...]:
     order = run.order
     notes = []
     if "zero_grad" in order.after:
@@ -132,10 +132,10 @@ def _notes(run: Run) -> tuple[str, ...]:
 # ---- what the rules look at --------------------------------------------------------------------
 
 
-class _Seen:
+class _SortedRun:
     """A run, sorted for the rules; ``found`` holds the mistakes that are named already."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: OrderRun) -> None:
         self.run = run
         self.found: set[str] = set()
         last = STEPS if run.stop is None else run.stop.play.step
@@ -167,7 +167,7 @@ class _Seen:
 
 # ---- the rules ---------------------------------------------------------------------------------
 
-Rule = Callable[[_Seen], str | None]
+Rule = Callable[[_SortedRun], str | None]
 _RULES: list[tuple[str, Rule]] = []
 
 
@@ -181,18 +181,18 @@ def _rule(slug: str) -> Callable[[Rule], Rule]:
     return add
 
 
-def _find(run: Run) -> tuple[Finding, ...]:
-    seen = _Seen(run)
+def _find(run: OrderRun) -> tuple[OrderMistake, ...]:
+    seen = _SortedRun(run)
     found = []
     if run.stop is not None:
-        found.append(Finding(*_why_it_raised(seen, run.stop)))
+        found.append(OrderMistake(*_why_it_raised(seen, run.stop)))
         seen.found.add(found[0].slug)
     for slug, rule in _RULES:
         if slug not in seen.found and (text := rule(seen)):
-            found.append(Finding(slug, text))
+            found.append(OrderMistake(slug, text))
             seen.found.add(slug)
     if not found:
-        found.append(Finding("other", "The weights end elsewhere than with the usual order."))
+        found.append(OrderMistake("other", "The weights end elsewhere than with the usual order."))
     return tuple(found)
 
 
@@ -212,7 +212,7 @@ def _has(cards: list[Play], card: str) -> bool:
 # ---- a call that raised --------------------------------------------------------------------------
 
 
-def _why_it_raised(seen: _Seen, stop: Stop) -> tuple[str, str]:
+def _why_it_raised(seen: _SortedRun, stop: Stop) -> tuple[str, str]:
     """The mistake behind an exception: a slug and a sentence."""
     by_card = {
         "forward": _forward_raised,
@@ -226,14 +226,14 @@ def _why_it_raised(seen: _Seen, stop: Stop) -> tuple[str, str]:
     return why(seen, stop) or ("other", f"{BY_ID[stop.play.card].name} raised an error.")
 
 
-def _forward_raised(seen: _Seen, stop: Stop) -> tuple[str, str]:
+def _forward_raised(seen: _SortedRun, stop: Stop) -> tuple[str, str]:
     return "forward-before-loop", (
         "The forward pass before the loop: it needs a micro-batch, and `piece` gets its value in "
         "the loop."
     )
 
 
-def _loss_is_missing(seen: _Seen, stop: Stop) -> tuple[str, str]:
+def _loss_is_missing(seen: _SortedRun, stop: Stop) -> tuple[str, str]:
     if "forward" in seen.run.order.unused:
         return "no-forward", "No forward pass: nothing computes the loss."
     slug = f"{stop.play.card}-before-forward"
@@ -241,7 +241,7 @@ def _loss_is_missing(seen: _Seen, stop: Stop) -> tuple[str, str]:
     return slug, f"{what} before the forward pass: there is no loss yet."
 
 
-def _nothing_was_scaled(seen: _Seen, card: str) -> tuple[str, str] | None:
+def _nothing_was_scaled(seen: _SortedRun, card: str) -> tuple[str, str] | None:
     if seen.plays("backward"):
         return None
     if "backward" in seen.run.order.unused:
@@ -252,7 +252,7 @@ def _nothing_was_scaled(seen: _Seen, card: str) -> tuple[str, str] | None:
     )
 
 
-def _since_update(seen: _Seen) -> list[Play]:
+def _since_update(seen: _SortedRun) -> list[Play]:
     """The calls since the last `update()`, the last one first."""
     found = []
     for play in reversed(seen.run.plays):
@@ -262,7 +262,7 @@ def _since_update(seen: _Seen) -> list[Play]:
     return found
 
 
-def _unscale_raised(seen: _Seen, stop: Stop) -> tuple[str, str] | None:
+def _unscale_raised(seen: _SortedRun, stop: Stop) -> tuple[str, str] | None:
     if nothing := _nothing_was_scaled(seen, "unscale"):
         return nothing
     here = [play for play in _since_update(seen) if play.step == stop.play.step]
@@ -279,7 +279,7 @@ def _unscale_raised(seen: _Seen, stop: Stop) -> tuple[str, str] | None:
     return _no_update(seen, stop)
 
 
-def _no_update(seen: _Seen, stop: Stop) -> tuple[str, str]:
+def _no_update(seen: _SortedRun, stop: Stop) -> tuple[str, str]:
     """The scaler has had no `update` since the last step. Perhaps there was one before."""
     for slug, rule in (("update-each", _update_each), ("update-before-step", _update_before_step)):
         if text := rule(seen):
@@ -293,7 +293,7 @@ def _no_update(seen: _Seen, stop: Stop) -> tuple[str, str]:
     )
 
 
-def _step_raised(seen: _Seen, stop: Stop) -> tuple[str, str] | None:
+def _step_raised(seen: _SortedRun, stop: Stop) -> tuple[str, str] | None:
     if nothing := _nothing_was_scaled(seen, "step"):
         return nothing
     since = _since_update(seen)
@@ -307,7 +307,7 @@ def _step_raised(seen: _Seen, stop: Stop) -> tuple[str, str] | None:
     return _thrown_away(seen)
 
 
-def _thrown_away(seen: _Seen) -> tuple[str, str]:
+def _thrown_away(seen: _SortedRun) -> tuple[str, str]:
     still = "" if seen.run.moved else " The weights never moved."
     return "zero-before-step", (
         "`zero_grad()` between `backward()` and `step()`: it removed the gradients before "
@@ -315,7 +315,7 @@ def _thrown_away(seen: _Seen) -> tuple[str, str]:
     )
 
 
-def _update_raised(seen: _Seen, stop: Stop) -> tuple[str, str] | None:
+def _update_raised(seen: _SortedRun, stop: Stop) -> tuple[str, str] | None:
     if nothing := _nothing_was_scaled(seen, "update"):
         return nothing
     if stop.play.piece is not None:
@@ -335,7 +335,7 @@ def _update_raised(seen: _Seen, stop: Stop) -> tuple[str, str] | None:
 
 
 @_rule("no-accumulation")
-def _no_accumulation(seen: _Seen) -> str | None:
+def _no_accumulation(seen: _SortedRun) -> str | None:
     """Everything stands in the loop, so a micro-batch is a step."""
     steps = seen.plays("step")
     alone = all(len(play.held) == 1 and play.fresh for play in steps)
@@ -349,14 +349,14 @@ def _no_accumulation(seen: _Seen) -> str | None:
 
 
 @_rule("no-backward")
-def _no_backward(seen: _Seen) -> str | None:
+def _no_backward(seen: _SortedRun) -> str | None:
     if not seen.never("backward"):
         return None
     return "No `backward()`: there are no gradients, so the weights never moved."
 
 
 @_rule("one-micro-batch")
-def _one_micro_batch(seen: _Seen) -> str | None:
+def _one_micro_batch(seen: _SortedRun) -> str | None:
     """The forward pass or `backward` stands after the loop."""
     counts = Counter(play.step for play in seen.plays("backward") if play.step in seen.complete)
     if not counts or max(counts.values()) > 1:
@@ -369,7 +369,7 @@ def _one_micro_batch(seen: _Seen) -> str | None:
 
 
 @_rule("undivided")
-def _undivided(seen: _Seen) -> str | None:
+def _undivided(seen: _SortedRun) -> str | None:
     whole = [play for play in seen.plays("backward") if play.share > 1.5 / PIECES]
     if not whole or "one-micro-batch" in seen.found:
         return None
@@ -387,7 +387,7 @@ def _undivided(seen: _Seen) -> str | None:
 # ---- rules: zero_grad ----------------------------------------------------------------------------
 
 
-def _lost(seen: _Seen) -> list[Play]:
+def _lost(seen: _SortedRun) -> list[Play]:
     """Calls of `zero_grad` that removed gradients of their own step before it could use them."""
     return [
         play for play in seen.plays("zero_grad") if any(step == play.step for step, _ in play.fresh)
@@ -395,7 +395,7 @@ def _lost(seen: _Seen) -> list[Play]:
 
 
 @_rule("zero-each")
-def _zero_each(seen: _Seen) -> str | None:
+def _zero_each(seen: _SortedRun) -> str | None:
     early = [play for play in _lost(seen) if _has(seen.after(play), "backward")]
     if not early or "zero-before-step" in seen.found:
         return None
@@ -407,14 +407,14 @@ def _zero_each(seen: _Seen) -> str | None:
 
 
 @_rule("zero-before-step")
-def _zero_before_step(seen: _Seen) -> str | None:
+def _zero_before_step(seen: _SortedRun) -> str | None:
     late = [play for play in _lost(seen) if not _has(seen.after(play), "backward")]
     late = [play for play in late if _has(seen.after(play), "step")]
     return _thrown_away(seen)[1] if late else None
 
 
 @_rule("never-zeroed")
-def _never_zeroed(seen: _Seen) -> str | None:
+def _never_zeroed(seen: _SortedRun) -> str | None:
     old = [m for m in seen.plays("step") if any(step < m.step for step, _ in m.held)]
     if not old or _lost(seen):
         return None
@@ -435,7 +435,7 @@ def _never_zeroed(seen: _Seen) -> str | None:
 
 
 @_rule("unscale-each")
-def _unscale_each(seen: _Seen) -> str | None:
+def _unscale_each(seen: _SortedRun) -> str | None:
     times = seen.most_in_a_step("unscale")
     if times < 2 or "no-accumulation" in seen.found:
         return None
@@ -446,7 +446,7 @@ def _unscale_each(seen: _Seen) -> str | None:
 
 
 @_rule("unscale-after-step")
-def _unscale_after_step(seen: _Seen) -> str | None:
+def _unscale_after_step(seen: _SortedRun) -> str | None:
     """Without an exception: `update` came between them, and the next step believes it."""
     late = [play for play in seen.plays("unscale") if not play.fresh and play.held]
     late = [play for play in late if _has(seen.before(play), "step")]
@@ -458,7 +458,7 @@ def _unscale_after_step(seen: _Seen) -> str | None:
     )
 
 
-def _used_scaled(seen: _Seen) -> str:
+def _used_scaled(seen: _SortedRun) -> str:
     """What the optimizer was given after an `unscale_` that came too late."""
     texts = []
     if scaled := _scaled_clips(seen):
@@ -477,7 +477,7 @@ def _used_scaled(seen: _Seen) -> str:
 
 
 @_rule("clip-before-unscale")
-def _clip_before_unscale(seen: _Seen) -> str | None:
+def _clip_before_unscale(seen: _SortedRun) -> str | None:
     scaled = [play for play in _scaled_clips(seen) if _has(seen.after(play), "unscale")]
     scaled = [play for play in scaled if not _has(_until(seen.after(play), "unscale"), "step")]
     if not scaled:
@@ -486,7 +486,7 @@ def _clip_before_unscale(seen: _Seen) -> str | None:
 
 
 @_rule("clip-without-unscale")
-def _clip_without_unscale(seen: _Seen) -> str | None:
+def _clip_without_unscale(seen: _SortedRun) -> str | None:
     scaled = _scaled_clips(seen)
     if not scaled or {"clip-before-unscale", "unscale-after-step"} & seen.found:
         return None
@@ -499,7 +499,7 @@ def _clip_without_unscale(seen: _Seen) -> str | None:
 
 
 @_rule("clip-each")
-def _clip_each(seen: _Seen) -> str | None:
+def _clip_each(seen: _SortedRun) -> str | None:
     clips = [play for play in seen.plays("clip") if play.held]
     first = [play for play in clips if play.step == clips[0].step]
     if len(first) < 2 or "no-accumulation" in seen.found:
@@ -514,7 +514,7 @@ def _clip_each(seen: _Seen) -> str | None:
 
 
 @_rule("clip-before-backward")
-def _clip_before_backward(seen: _Seen) -> str | None:
+def _clip_before_backward(seen: _SortedRun) -> str | None:
     clips = seen.plays("clip")
     if not clips or any(play.held for play in clips) or "zero-before-step" in seen.found:
         return None
@@ -522,7 +522,7 @@ def _clip_before_backward(seen: _Seen) -> str | None:
 
 
 @_rule("clip-after-step")
-def _clip_after_step(seen: _Seen) -> str | None:
+def _clip_after_step(seen: _SortedRun) -> str | None:
     clips = [play for play in seen.plays("clip") if play.held]
     if not clips or any(play.fresh for play in clips) or not seen.run.moves:
         return None
@@ -530,13 +530,13 @@ def _clip_after_step(seen: _Seen) -> str | None:
 
 
 @_rule("no-clip")
-def _no_clip(seen: _Seen) -> str | None:
+def _no_clip(seen: _SortedRun) -> str | None:
     if not seen.never("clip") or not seen.run.moves:
         return None
     return f"No clipping: nothing limits the gradients.{_not_clipped(seen)}"
 
 
-def _scaled_clips(seen: _Seen) -> list[Play]:
+def _scaled_clips(seen: _SortedRun) -> list[Play]:
     """Calls of `clip` that met gradients at another size than their own, before any step."""
     return [play for play in seen.plays("clip") if play.fresh and _largest_factor(play.held) > 2]
 
@@ -562,7 +562,7 @@ def _clipped_against(scaled: list[Play]) -> str:
     )
 
 
-def _not_clipped(seen: _Seen) -> str:
+def _not_clipped(seen: _SortedRun) -> str:
     """An example of what clipping is for, if there was one in this run."""
     largest = max(seen.run.moves, key=lambda move: move.norm if math.isfinite(move.norm) else 0.0)
     if not largest.norm > MAX_NORM:
@@ -577,14 +577,14 @@ def _not_clipped(seen: _Seen) -> str:
 
 
 @_rule("no-step")
-def _no_step(seen: _Seen) -> str | None:
+def _no_step(seen: _SortedRun) -> str | None:
     if not seen.never("step") or seen.found:
         return None
     return "No `scaler.step()`: the gradients are never used, and the weights never moved."
 
 
 @_rule("step-each")
-def _step_each(seen: _Seen) -> str | None:
+def _step_each(seen: _SortedRun) -> str | None:
     times = seen.most_in_a_step("step")
     if times < 2 or "no-accumulation" in seen.found:
         return None
@@ -595,7 +595,7 @@ def _step_each(seen: _Seen) -> str | None:
 
 
 @_rule("update-each")
-def _update_each(seen: _Seen) -> str | None:
+def _update_each(seen: _SortedRun) -> str | None:
     times = seen.most_in_a_step("update")
     if times < 2 or "no-accumulation" in seen.found:
         return None
@@ -606,7 +606,7 @@ def _update_each(seen: _Seen) -> str | None:
 
 
 @_rule("update-before-step")
-def _update_before_step(seen: _Seen) -> str | None:
+def _update_before_step(seen: _SortedRun) -> str | None:
     early = [
         play
         for play in seen.plays("update")
@@ -625,13 +625,13 @@ def _update_before_step(seen: _Seen) -> str | None:
     )
 
 
-def _twice_unscaled(seen: _Seen) -> Move | None:
+def _twice_unscaled(seen: _SortedRun) -> Move | None:
     moves = [m for m in seen.run.moves if any(part.factor < 0.5 for part in m.held.values())]
     return moves[0] if moves else None
 
 
 @_rule("schedule-each")
-def _schedule_each(seen: _Seen) -> str | None:
+def _schedule_each(seen: _SortedRun) -> str | None:
     times = seen.most_in_a_step("schedule")
     if times < 2:
         return None
@@ -642,7 +642,7 @@ def _schedule_each(seen: _Seen) -> str | None:
 
 
 @_rule("schedule-before-step")
-def _schedule_before_step(seen: _Seen) -> str | None:
+def _schedule_before_step(seen: _SortedRun) -> str | None:
     early = [play for play in seen.plays("schedule") if _has(seen.after(play), "step")]
     if not early or "schedule-each" in seen.found:
         return None
@@ -653,13 +653,13 @@ def _schedule_before_step(seen: _Seen) -> str | None:
 
 
 @_rule("no-schedule")
-def _no_schedule(seen: _Seen) -> str | None:
+def _no_schedule(seen: _SortedRun) -> str | None:
     if not seen.never("schedule") or not seen.run.moves:
         return None
     return f"No `scheduler.step()`: the learning rate never falls.{_rates(seen)}"
 
 
-def _rates(seen: _Seen) -> str:
+def _rates(seen: _SortedRun) -> str:
     """The rate of the optimizer's last step beside that of the usual order in the same step."""
     if not seen.run.moves:
         return ""

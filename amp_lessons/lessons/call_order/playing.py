@@ -98,7 +98,7 @@ class Stop:
 
 
 @dataclass(frozen=True)
-class Run:
+class OrderRun:
     """What happened in a run, step by step.
 
     Attributes:
@@ -126,7 +126,7 @@ class Run:
     moved: float
 
 
-def play_order(order: Order) -> Run:
+def play_order(order: Order) -> OrderRun:
     """Train for `STEPS` steps with the calls in this order, or until one of them raises."""
     with usual_torch(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -231,9 +231,9 @@ class _Player:
                 self.errors.append(loss_of(self.model, unseen()).item())
             self.scales.append(self.scaler.get_scale())
 
-    def result(self, warned: tuple[str, ...]) -> Run:
+    def result(self, warned: tuple[str, ...]) -> OrderRun:
         weights = weights_of(self.model)
-        return Run(
+        return OrderRun(
             self.order, tuple(self.plays), tuple(self.moves), tuple(self.errors),
             tuple(self.scales), tuple(self.skipped), self.stop, warned, weights,
             (weights - self.start).norm().item(),

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from amp_lessons.amp.explain import explain_autocast
-from amp_lessons.amp.fakes.modes import autocast_on
+from amp_lessons.amp.fake_tensors.modes import autocast_on
 from amp_lessons.amp.memory.training import Memory, training_memory
 from amp_lessons.amp.policy import counts, op_policy, policy_table
 from amp_lessons.amp.roofline import GPUS, Gpu, Matmul, find_gpu, matmul_floor, seed_floor

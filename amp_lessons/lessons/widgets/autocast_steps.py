@@ -23,7 +23,7 @@ from amp_lessons.amp.policy import PolicyError
 from amp_lessons.core.precision import brief, dtype_name
 from amp_lessons.lessons.widgets import op_steps
 from amp_lessons.lessons.widgets.files import module, style
-from amp_lessons.lessons.widgets.op_steps import Score, Step
+from amp_lessons.lessons.widgets.op_steps import OpStep, Score
 from amp_lessons.lessons.widgets.traits import Refused
 
 DTYPES = ("float16", "bfloat16")
@@ -112,7 +112,7 @@ class AutocastSteps(anywidget.AnyWidget):
     # ---- for lessons and tests ------------------------------------------------------------------
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[OpStep, ...]:
         """Every step with its answer, shown or not; none where these rules cannot be traced."""
         return self._steps
 
@@ -122,7 +122,7 @@ class AutocastSteps(anywidget.AnyWidget):
         return op_steps.score(self._steps, self.answers)
 
     @property
-    def missed(self) -> list[Step]:
+    def missed(self) -> list[OpStep]:
         """The steps whose prediction was wrong."""
         pairs = zip(self._steps, self.answers, strict=False)
         return [step for step, answer in pairs if op_steps.verdict(step, answer) == "wrong"]
@@ -141,7 +141,7 @@ class AutocastSteps(anywidget.AnyWidget):
         step = self._commit(answer)
         return op_steps.verdict(step, answer) == "right"
 
-    def show_next(self) -> Step:
+    def show_next(self) -> OpStep:
         """Show the next step without a prediction. Raises ValueError if there is none."""
         return self._commit([])
 
@@ -150,7 +150,7 @@ class AutocastSteps(anywidget.AnyWidget):
         with self.hold_sync():
             self.answers, self.place = [], 0
 
-    def _commit(self, answer: list[str]) -> Step:
+    def _commit(self, answer: list[str]) -> OpStep:
         now = len(self.answers)
         if now == len(self._steps):
             raise ValueError("every step has been committed: call again() to start again")
@@ -215,7 +215,7 @@ class AutocastSteps(anywidget.AnyWidget):
         self.place = min(self.place, len(self.answers))
         self._refresh()
 
-    def _trace(self, device: str, dtype: str) -> tuple[Step, ...]:
+    def _trace(self, device: str, dtype: str) -> tuple[OpStep, ...]:
         explained = explain_autocast(
             self._model, *self._inputs, device=device, dtype=dtype, values="fake"
         )
@@ -245,7 +245,9 @@ class AutocastSteps(anywidget.AnyWidget):
         }
 
 
-def _plain_steps(steps: Sequence[Step], answers: Sequence[op_steps.Answer]) -> list[dict[str, Any]]:
+def _plain_steps(
+    steps: Sequence[OpStep], answers: Sequence[op_steps.Answer]
+) -> list[dict[str, Any]]:
     """What the page may know of each step; the form is told in autocast_steps.mjs."""
     return [
         _revealed(step, answers[place])
@@ -255,12 +257,12 @@ def _plain_steps(steps: Sequence[Step], answers: Sequence[op_steps.Answer]) -> l
     ]
 
 
-def _revealed(step: Step, answer: op_steps.Answer) -> dict[str, Any]:
+def _revealed(step: OpStep, answer: op_steps.Answer) -> dict[str, Any]:
     told = {"answer": list(answer), "verdict": op_steps.verdict(step, answer)}
     return asdict(step) | told
 
 
-def _hidden(step: Step, asked: bool) -> dict[str, Any]:
+def _hidden(step: OpStep, asked: bool) -> dict[str, Any]:
     """The op, and of the one that is asked its inputs too, before any cast."""
     plain = {name: getattr(step, name) for name in ("number", "op", "kernel", "path", "code")}
     inputs = [

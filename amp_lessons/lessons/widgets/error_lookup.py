@@ -12,7 +12,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from amp_lessons.amp.errors import Found, UnreadableText, lookup, pasted
+from amp_lessons.amp.errors import Match, UnreadableText, lookup, pasted
 from amp_lessons.amp.errors.catalogue import Entry
 from amp_lessons.lessons.widgets.files import module, style
 from amp_lessons.quiz.markup import inline_html
@@ -77,7 +77,7 @@ class ErrorLookup(anywidget.AnyWidget):
         }
 
 
-def _as_html(sure: list[Found], found: list[Found], note: str) -> str:
+def _as_html(sure: list[Match], found: list[Match], note: str) -> str:
     parts = [f'<p class="amp-note">{html.escape(note)}</p>'] if note else []
     if sure:
         best, *others = sure
@@ -97,7 +97,7 @@ def _heading(text: str) -> str:
     return f'<p class="amp-heading">{html.escape(text)}</p>'
 
 
-def _details(found: Found) -> str:
+def _details(found: Match) -> str:
     entry = found.entry
     rows = [
         ("Cause", inline_html(entry.cause)),

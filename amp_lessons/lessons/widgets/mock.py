@@ -16,7 +16,7 @@ from amp_lessons.quiz import log, markup, mock, whiteboard
 from amp_lessons.quiz.bank import BankError
 from amp_lessons.quiz.items import ChoiceItem, NumberItem, OpenQuestion, OrderItem
 from amp_lessons.quiz.marking import AnswerError
-from amp_lessons.quiz.mock import Coding, Mock, Result, Step, YourQuestion
+from amp_lessons.quiz.mock import Coding, Mock, MockStep, StepScore, YourQuestion
 
 NOTED = "Noted. You learn at the end what was right."
 ALOUD = "Answer aloud, as you would to an interviewer. Then compare."
@@ -35,7 +35,7 @@ class MockInterview(Quiz):
 
     def __init__(self, plan: Mock) -> None:
         self.plan = plan
-        self.results: dict[str, Result] = {}
+        self.results: dict[str, StepScore] = {}
         self._steps = {step.id: step for step in plan.steps}
         self._waiting: dict[str, dict[str, Any]] = {}
         self._started = progress.load()
@@ -77,19 +77,19 @@ class MockInterview(Quiz):
         if self.report:
             return super()._tell(item, told)
         score = 0.0 if told["given"] is None else told["score"]
-        self.results.setdefault(item.id, Result(score))
+        self.results.setdefault(item.id, StepScore(score))
         self._waiting.setdefault(item.id, told)
         self._count()
         kept = {"given": told["given"], "readAs": told.get("readAs", "")}
         return kept | {"waiting": NOTED, "remarks": []}
 
-    def _mark_oneself(self, step: Step, ticked: list[int]) -> dict[str, Any]:
+    def _mark_oneself(self, step: MockStep, ticked: list[int]) -> dict[str, Any]:
         asked = step.asks
         assert isinstance(asked, OpenQuestion | YourQuestion)
         score = len(set(ticked)) / len(asked.rubric)
         if isinstance(asked, OpenQuestion) and step.id not in self.results:
-            self._save(log.Entry(log.now(), asked.id, score, True, "mock"))
-        self.results.setdefault(step.id, Result(score))
+            self._save(log.LogEntry(log.now(), asked.id, score, True, "mock"))
+        self.results.setdefault(step.id, StepScore(score))
         self._count()
         return {"text": f"{len(set(ticked))} of {len(asked.rubric)} points noted"}
 
@@ -98,8 +98,8 @@ class MockInterview(Quiz):
         if now.checks == before.checks:
             raise AnswerError(f"the check of {task.name} has not run since this mock began")
         passed = now.state == "passed"
-        self.results[task.id] = Result(float(passed))
-        self._save(log.Entry(log.now(), task.id, float(passed), True, "mock"))
+        self.results[task.id] = StepScore(float(passed))
+        self._save(log.LogEntry(log.now(), task.id, float(passed), True, "mock"))
         self._count()
         return {"text": "Passed" if passed else f"The check said: {now.state}"}
 
@@ -109,11 +109,11 @@ class MockInterview(Quiz):
             self.finish()
 
 
-def _is_closed(step: Step) -> bool:
+def _is_closed(step: MockStep) -> bool:
     return not isinstance(step.asks, OpenQuestion | Coding | YourQuestion)
 
 
-def _view(step: Step) -> dict[str, Any]:
+def _view(step: MockStep) -> dict[str, Any]:
     """A question without choices, as the page draws it."""
     asked = step.asks
     shown = {"id": step.id, "topic": asked.topic, "form": "open", "before": "", "howTo": ALOUD}
@@ -131,7 +131,7 @@ def _view(step: Step) -> dict[str, Any]:
     return shown | {"kindName": kind, "prompt": markup.to_html(asked.prompt)}
 
 
-def _good_answer(step: Step) -> dict[str, Any]:
+def _good_answer(step: MockStep) -> dict[str, Any]:
     asked = step.asks
     if isinstance(asked, OpenQuestion):
         answer = markup.open_html(asked, rubric=False)
@@ -142,7 +142,7 @@ def _good_answer(step: Step) -> dict[str, Any]:
     return {"answer": answer, "rubric": [markup.inline_html(point) for point in asked.rubric]}
 
 
-def report_html(report: mock.Report) -> str:
+def report_html(report: mock.MockReport) -> str:
     """A report as HTML: points by part and by topic, and what to read next, with links."""
     parts = [f'<p class="amp-result">{_points(report)} points</p>']
     band = html.escape(report.band[:1].upper() + report.band[1:])
@@ -158,7 +158,7 @@ def report_html(report: mock.Report) -> str:
     return "".join(parts)
 
 
-def _points(scored: mock.Report | mock.Scored) -> str:
+def _points(scored: mock.MockReport | mock.Scored) -> str:
     return f"{mock.in_words(scored.points)} of {mock.in_words(scored.of)}"
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from amp_lessons.amp import policy
-from amp_lessons.amp.explain import Explanation, Input, Row
+from amp_lessons.amp.explain import Explanation, Input, OpRow
 from amp_lessons.amp.policy import OpPolicy, PolicyError
 from amp_lessons.core.precision import brief
 
@@ -76,7 +76,7 @@ class CacheEntry:
 
 
 @dataclass(frozen=True)
-class Step:
+class OpStep:
     """One op under autocast, with the answer to what is asked about it.
 
     Attributes:
@@ -121,7 +121,7 @@ class Score:
     shown: int
 
 
-def steps_of(explained: Explanation, parameters: Sequence[str] = ()) -> tuple[Step, ...]:
+def steps_of(explained: Explanation, parameters: Sequence[str] = ()) -> tuple[OpStep, ...]:
     """One step for each op of a trace.
 
     Args:
@@ -129,7 +129,7 @@ def steps_of(explained: Explanation, parameters: Sequence[str] = ()) -> tuple[St
         parameters: names of parameters and buffers, in the order in which a step shows them.
     """
     names = _variables(explained.rows)
-    steps: list[Step] = []
+    steps: list[OpStep] = []
     held: tuple[CacheEntry, ...] = ()
     for row, name in zip(explained.rows, names, strict=True):
         held = _after(row, held)
@@ -138,7 +138,7 @@ def steps_of(explained: Explanation, parameters: Sequence[str] = ()) -> tuple[St
         )
         rule = _rule_of(row, explained.device, explained.dtype)
         steps.append(
-            Step(
+            OpStep(
                 number=row.number + 1,
                 op=_spoken(row),
                 kernel=row.short_op.strip("_"),
@@ -161,20 +161,20 @@ def steps_of(explained: Explanation, parameters: Sequence[str] = ()) -> tuple[St
 # ---- predictions --------------------------------------------------------------------------------
 
 
-def options(steps: Sequence[Step], low: str) -> tuple[str, ...]:
+def options(steps: Sequence[OpStep], low: str) -> tuple[str, ...]:
     """The dtypes that a prediction can name: the 16-bit one, float32, and any other that occurs."""
     found = [dtype for step in steps for dtype in (step.runs_in, step.gives) if dtype]
     return tuple(dict.fromkeys([low, "float32", *found]))
 
 
-def verdict(step: Step, answer: Answer) -> str:
+def verdict(step: OpStep, answer: Answer) -> str:
     """ "right", "wrong", or "shown" where nothing was predicted. Both dtypes must be right."""
     if not answer:
         return "shown"
     return "right" if tuple(answer) == (step.runs_in, step.gives) else "wrong"
 
 
-def score(steps: Sequence[Step], answers: Sequence[Answer]) -> Score:
+def score(steps: Sequence[OpStep], answers: Sequence[Answer]) -> Score:
     """How the predictions went so far; ``answers`` may be fewer than the steps."""
     given = [verdict(step, answer) for step, answer in zip(steps, answers, strict=False)]
     asked = [word for word in given if word != "shown"]
@@ -184,7 +184,7 @@ def score(steps: Sequence[Step], answers: Sequence[Answer]) -> Score:
 # ---- a row in other words -----------------------------------------------------------------------
 
 
-def _spoken(row: Row) -> str:
+def _spoken(row: OpRow) -> str:
     """The op as a person calls it: as the code did, or else by its name in ATen."""
     if _in_place(row):
         return row.short_op
@@ -192,14 +192,14 @@ def _spoken(row: Row) -> str:
     return row.call.strip("_") or plain
 
 
-def _in_place(row: Row) -> bool:
+def _in_place(row: OpRow) -> bool:
     return row.short_op.endswith("_")
 
 
 _ASSIGNS = re.compile(r"(\w+)\s*[-+*/@]?=(?!=)")
 
 
-def _variables(rows: Sequence[Row]) -> list[str]:
+def _variables(rows: Sequence[OpRow]) -> list[str]:
     """For each row the variable that its result goes to, read from the line of code.
 
     Where a line runs several ops, only the last one's result is what the line assigns.
@@ -228,7 +228,7 @@ def _operand(given: Input, names: Sequence[str], parameters: Sequence[str]) -> O
     return Operand(name, kind, made_by, *dtypes, given.how, given.cached)
 
 
-def _after(row: Row, held: Sequence[CacheEntry]) -> tuple[CacheEntry, ...]:
+def _after(row: OpRow, held: Sequence[CacheEntry]) -> tuple[CacheEntry, ...]:
     """The cache after an op: what it held, marked where the op used it, and what is new."""
     hits = {(cast.what, cast.target) for cast in row.casts if cast.how == "from cache"}
     kept = [
@@ -257,7 +257,7 @@ def _policy(names: tuple[str, ...], device: str, dtype: str) -> OpPolicy | None:
     return None
 
 
-def _rule_of(row: Row, device: str, low: str) -> str:
+def _rule_of(row: OpRow, device: str, low: str) -> str:
     """The op's rule, if what the trace saw follows it. What works in place has none."""
     if row.op == "aten::_to_copy":
         return OWN_CAST
@@ -272,7 +272,7 @@ def _rule_of(row: Row, device: str, low: str) -> str:
     return INSIDE if row.casts else OFF
 
 
-_FOLLOWS: dict[str, Callable[[Row, str], bool]] = {
+_FOLLOWS: dict[str, Callable[[OpRow, str], bool]] = {
     "lower precision": lambda row, low: row.computed_in == low or _casts_to(row, low),
     "float32": lambda row, low: row.computed_in == "float32",
     "widest": lambda row, low: len({given.used_as for given in row.inputs}) == 1,
@@ -280,7 +280,7 @@ _FOLLOWS: dict[str, Callable[[Row, str], bool]] = {
 }
 
 
-def _casts_to(row: Row, dtype: str) -> bool:
+def _casts_to(row: OpRow, dtype: str) -> bool:
     return any(cast.target == dtype for cast in row.casts)
 
 
@@ -288,7 +288,7 @@ def _casts_to(row: Row, dtype: str) -> bool:
 
 
 def _why(
-    row: Row, rule: str, operands: Sequence[Operand], explained: Explanation
+    row: OpRow, rule: str, operands: Sequence[Operand], explained: Explanation
 ) -> tuple[str, ...]:
     op, low = _spoken(row), _short(explained.dtype)
     place = PLACES[explained.device]
@@ -308,7 +308,7 @@ def _why(
     return (first, *_about_casts(row, operands), *_about_no_casts(row, rule, operands, low))
 
 
-def _about_casts(row: Row, operands: Sequence[Operand]) -> list[str]:
+def _about_casts(row: OpRow, operands: Sequence[Operand]) -> list[str]:
     """What is cast, what is cast again, what stays in the cache and what comes from it."""
     by_how = {
         how: _listed([_called(o) for o in operands if o.how == how])
@@ -333,7 +333,7 @@ def _about_casts(row: Row, operands: Sequence[Operand]) -> list[str]:
     return said
 
 
-def _about_no_casts(row: Row, rule: str, operands: Sequence[Operand], low: str) -> list[str]:
+def _about_no_casts(row: OpRow, rule: str, operands: Sequence[Operand], low: str) -> list[str]:
     """What is to be said where nothing is cast: why not, and what becomes of mixed input."""
     if row.casts:
         return []

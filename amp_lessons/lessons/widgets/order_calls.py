@@ -14,7 +14,15 @@ import anywidget
 import traitlets
 
 from amp_lessons.lessons import call_order
-from amp_lessons.lessons.call_order import CARDS, PIECES, STEPS, USUAL, Order, OrderError, Outcome
+from amp_lessons.lessons.call_order import (
+    CARDS,
+    PIECES,
+    STEPS,
+    USUAL,
+    Order,
+    OrderError,
+    OrderOutcome,
+)
 from amp_lessons.lessons.widgets.files import module, style
 from amp_lessons.lessons.widgets.traits import Refused
 
@@ -61,13 +69,13 @@ class OrderTheCalls(anywidget.AnyWidget):
         start = mixed if order is None else call_order.read_order(order)
         super().__init__(data=_plain_data(start, mixed.used), order=start.as_dict(), **traits)
 
-    def run(self) -> Outcome:
+    def run(self) -> OrderOutcome:
         """Run the cards as they lie, as the button does."""
         self.asked = self.order
         return call_order.run_order(call_order.read_order(self.order))
 
     @property
-    def outcome(self) -> Outcome | None:
+    def outcome(self) -> OrderOutcome | None:
         """What came of the order that was run last; None if there is none."""
         return call_order.run_order(call_order.read_order(self.asked)) if self.asked else None
 
@@ -110,7 +118,7 @@ def _plain_data(start: Order, mixed: Iterable[str]) -> dict[str, Any]:
     }
 
 
-def plain_result(outcome: Outcome) -> dict[str, Any]:
+def plain_result(outcome: OrderOutcome) -> dict[str, Any]:
     """What the page shows of a run; its form is in order_calls.mjs."""
     run, usual = outcome.run, call_order.usual_run()
     stop = run.stop and {
@@ -132,7 +140,7 @@ def plain_result(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _curve(run: call_order.Run) -> dict[str, Any]:
+def _curve(run: call_order.OrderRun) -> dict[str, Any]:
     """Errors and scales after each step, None for inf and NaN, which JSON doesn't have."""
     finite = [error if math.isfinite(error) else None for error in run.errors]
     return {

@@ -142,9 +142,9 @@ class Quiz(anywidget.AnyWidget):
             return  # the first answer counts
         self._marked[item.id] = marked
         seconds, self._shown_at = time.monotonic() - self._shown_at, time.monotonic()
-        self._save(log.Entry(log.now(), item.id, marked.score, sure, self.where, seconds))
+        self._save(log.LogEntry(log.now(), item.id, marked.score, sure, self.where, seconds))
 
-    def _save(self, entry: log.Entry) -> None:
+    def _save(self, entry: log.LogEntry) -> None:
         try:
             log.append(entry)
         except ProgressError as error:
@@ -176,7 +176,7 @@ class Prediction(Quiz):
     def __init__(self, item: Item) -> None:
         super().__init__([item], title="Prediction", where="lesson")
         self._waiting: dict[str, Any] | None = None
-        self._unsaved: log.Entry | None = None
+        self._unsaved: log.LogEntry | None = None
 
     @property
     def item(self) -> Item:
@@ -197,7 +197,7 @@ class Prediction(Quiz):
             self.committed = {item.id: kept | {"waiting": COMMITTED, "remarks": []}}
         return self.committed[item.id]
 
-    def _save(self, entry: log.Entry) -> None:
+    def _save(self, entry: log.LogEntry) -> None:
         if self.result_there:
             super()._save(entry)
         else:

@@ -42,7 +42,7 @@ WHY = {
 """What a line of the second loop is for, by a part of it."""
 
 
-class Line(NamedTuple):
+class LoopLine(NamedTuple):
     """A line of the comparison: its text, in which of the loops it is, and what it's for."""
 
     text: str
@@ -77,18 +77,18 @@ class WholeLoop(anywidget.AnyWidget):
 
 
 @cache
-def comparison() -> tuple[Line, ...]:
+def comparison() -> tuple[LoopLine, ...]:
     """Both loops as one listing, line by line."""
     from amp_lessons.amp.training import train_amp, train_plain
 
     before, after = (shown(loop).splitlines() for loop in (train_plain, train_amp))
-    lines: list[Line] = []
+    lines: list[LoopLine] = []
     for tag, i, j, k, m in SequenceMatcher(a=before, b=after, autojunk=False).get_opcodes():
         if tag == "equal":
-            lines += (Line(text, "same", "") for text in before[i:j])
+            lines += (LoopLine(text, "same", "") for text in before[i:j])
         else:
-            lines += (Line(text, "gone", "") for text in before[i:j])
-            lines += (Line(text, "new", _why(text)) for text in after[k:m])
+            lines += (LoopLine(text, "gone", "") for text in before[i:j])
+            lines += (LoopLine(text, "new", _why(text)) for text in after[k:m])
     return tuple(lines)
 
 

@@ -14,7 +14,7 @@ from amp_lessons.core.terminal import say, warn
 
 
 @dataclass(frozen=True)
-class Format:
+class ExportFormat:
     """One of the forms of the bank: the name of its file, and the module that makes it."""
 
     file: str
@@ -22,9 +22,9 @@ class Format:
 
 
 FORMATS = {
-    "anki": Format("amp-lessons.apkg", "anki"),
-    "page": Format("amp-lessons.html", "page"),
-    "moodle": Format("amp-lessons-moodle.xml", "moodle"),
+    "anki": ExportFormat("amp-lessons.apkg", "anki"),
+    "page": ExportFormat("amp-lessons.html", "page"),
+    "moodle": ExportFormat("amp-lessons-moodle.xml", "moodle"),
 }
 
 

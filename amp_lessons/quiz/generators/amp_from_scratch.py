@@ -7,7 +7,7 @@ import random
 from amp_lessons.quiz.generators import histogram
 from amp_lessons.quiz.generators.base import Draft, Option, choices, generator
 from amp_lessons.quiz.generators.floats import BF16, FP16, Float
-from amp_lessons.quiz.generators.words import number, power, raised, short
+from amp_lessons.quiz.generators.formatting import number, power, raised, short
 
 SMALLEST, LARGEST = -24, 14
 """The binades in which FP16 neither loses a number nor overflows."""

@@ -7,7 +7,7 @@ import random
 from amp_lessons.amp import policy_record
 from amp_lessons.amp.policy_record import RecordedPolicy
 from amp_lessons.quiz.generators.base import Draft, Option, choices, generator
-from amp_lessons.quiz.generators.words import listed
+from amp_lessons.quiz.generators.formatting import listed
 
 VERSION = "2.13.0"
 SOURCE = "torch 2.13, amp_lessons/amp/policy_record/recorded; asked of torch in the tests"

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 
 from amp_lessons.quiz.generators.base import Draft, generator, mistakes
-from amp_lessons.quiz.generators.words import count
+from amp_lessons.quiz.generators.formatting import count
 
 SOURCE = "torch 2.13, aten/src/ATen/autocast_mode.cpp, cached_cast; counted in the proof"
 

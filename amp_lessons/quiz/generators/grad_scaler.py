@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from amp_lessons.quiz.generators.base import Draft, Option, choices, generator, mistakes
-from amp_lessons.quiz.generators.words import count, listed, power, raised
+from amp_lessons.quiz.generators.formatting import count, listed, power, raised
 
 SOURCE = "torch 2.13, torch/amp/grad_scaler.py, GradScaler.update"
 

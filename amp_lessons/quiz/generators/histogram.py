@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 
-from amp_lessons.quiz.generators.words import raised
+from amp_lessons.quiz.generators.formatting import raised
 
 WIDEST = 30
 """Characters of the longest bar."""

@@ -7,7 +7,7 @@ import random
 from amp_lessons.quiz.generators import histogram
 from amp_lessons.quiz.generators.base import Draft, Option, choices, generator, mistakes
 from amp_lessons.quiz.generators.floats import BF16, E4M3, E5M2, FP16, Float
-from amp_lessons.quiz.generators.words import number, power, raised
+from amp_lessons.quiz.generators.formatting import number, power, raised
 
 
 @generator("how_numbers_break.gen_sum_stops", "Where a sum stops", level=2, kind="number")

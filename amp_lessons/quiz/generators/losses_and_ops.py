@@ -7,7 +7,7 @@ import random
 
 from amp_lessons.quiz.generators.base import Draft, Option, choices, generator
 from amp_lessons.quiz.generators.floats import BF16, FP16, Float
-from amp_lessons.quiz.generators.words import number
+from amp_lessons.quiz.generators.formatting import number
 
 SOURCE = "torch 2.13 on a CPU, run in the tests"
 

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 
 from amp_lessons.quiz.generators.base import Draft, generator, mistakes
-from amp_lessons.quiz.generators.words import amount, count, listed, params
+from amp_lessons.quiz.generators.formatting import amount, count, listed, params
 
 SIZES = (60e6, 110e6, 125e6, 350e6, 770e6, 1.1e9, 1.3e9, 1.5e9, 2.7e9, 3e9, 6.7e9, 7e9, 8e9, 13e9)
 LARGE = (14e9, 20e9, 30e9, 34e9, 65e9, 70e9)

@@ -10,8 +10,14 @@ from dataclasses import dataclass
 from amp_lessons.quiz.generators import simulation
 from amp_lessons.quiz.generators.base import Draft, Option, choices, generator
 from amp_lessons.quiz.generators.floats import BF16
-from amp_lessons.quiz.generators.simulation import Row, Run, curvature, loss_text, norm_text
-from amp_lessons.quiz.generators.words import listed
+from amp_lessons.quiz.generators.formatting import listed
+from amp_lessons.quiz.generators.simulation import (
+    LogRow,
+    SimulatedRun,
+    curvature,
+    loss_text,
+    norm_text,
+)
 
 NO_SCALER = "There is no scaler: the scale is 1 in all rows."
 
@@ -22,10 +28,10 @@ def scale_told(scale: float) -> str:
 
 
 @dataclass(frozen=True)
-class Log:
+class PrintedLog:
     """A log, and what can be seen in it."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[LogRow, ...]
 
     @property
     def losses(self) -> list[float]:
@@ -78,7 +84,7 @@ class Log:
 
 
 @dataclass(frozen=True)
-class Fault:
+class LogFault:
     """A fault that a log can show.
 
     Attributes:
@@ -89,12 +95,12 @@ class Fault:
     """
 
     text: str
-    plant: Callable[[random.Random], Log | None]
-    confirmed: Callable[[Log], str]
-    refuted: Callable[[Log], str]
+    plant: Callable[[random.Random], PrintedLog | None]
+    confirmed: Callable[[PrintedLog], str]
+    refuted: Callable[[PrintedLog], str]
 
 
-def _task(rng: random.Random, size: float = 2.0) -> Run:
+def _task(rng: random.Random, size: float = 2.0) -> SimulatedRun:
     """Four samples with three features, and weights that are not the right ones yet."""
     inputs = tuple(tuple(round(rng.uniform(-size, size), 2) for _ in range(3)) for _ in range(4))
     true = [rng.uniform(-1.5, 1.5) for _ in range(3)]
@@ -106,15 +112,15 @@ def _task(rng: random.Random, size: float = 2.0) -> Run:
         round(weight + rng.choice((-1, 1)) * rng.uniform(0.4, 1.2), 2) for weight in true
     )
     rate = rng.uniform(0.05, 0.15) / curvature(inputs)
-    return Run(inputs, targets, weights, float(f"{rate:.2g}"))
+    return SimulatedRun(inputs, targets, weights, float(f"{rate:.2g}"))
 
 
-def _log(run: Run, rng: random.Random, every: int = 1) -> Log:
+def _log(run: SimulatedRun, rng: random.Random, every: int = 1) -> PrintedLog:
     rows = rng.randint(10, 14)
-    return Log(tuple(simulation.train(run, every * (rows - 1) + 1, every)))
+    return PrintedLog(tuple(simulation.train(run, every * (rows - 1) + 1, every)))
 
 
-def _near_the_limit(run: Run) -> float:
+def _near_the_limit(run: SimulatedRun) -> float:
     """The largest power of two as a scale with which the first step does not overflow."""
     scale = 2.0**24
     while simulation.train(run.change(scale=scale), 1)[0].skipped:
@@ -125,7 +131,7 @@ def _near_the_limit(run: Run) -> float:
 # ---- the faults ---------------------------------------------------------------------------------
 
 
-def _plant_overflow(rng: random.Random) -> Log | None:
+def _plant_overflow(rng: random.Random) -> PrintedLog | None:
     run = _task(rng, 2.0)
     inputs = tuple(tuple(value * 300 for value in row) for row in run.inputs)
     weights = tuple(weight * rng.uniform(200, 500) for weight in run.weights)
@@ -133,7 +139,7 @@ def _plant_overflow(rng: random.Random) -> Log | None:
     return log if not any(map(math.isfinite, log.losses)) else None
 
 
-def _confirm_overflow(log: Log) -> str:
+def _confirm_overflow(log: PrintedLog) -> str:
     return (
         "Yes. The loss is inf before anything is multiplied by the scale, so no scale can help: it "
         f"falls from {scale_told(log.scales[0])} to {scale_told(log.scales[-1])}, and every "
@@ -141,13 +147,13 @@ def _confirm_overflow(log: Log) -> str:
     )
 
 
-def _refute_overflow(log: Log) -> str:
+def _refute_overflow(log: PrintedLog) -> str:
     if log.finite:
         return f"Then the loss itself would be inf or NaN. Here {log.from_to}."
     return "Then the loss would be inf or NaN in all rows. Here the first rows are finite."
 
 
-def _plant_clip(rng: random.Random) -> Log | None:
+def _plant_clip(rng: random.Random) -> PrintedLog | None:
     every = rng.choice((10, 20))
     run = _task(rng).change(
         clip_early=True, max_norm=rng.choice((0.5, 1.0)), growth_interval=every * rng.randint(4, 5)
@@ -158,7 +164,7 @@ def _plant_clip(rng: random.Random) -> Log | None:
     return log if doubled and log.norms[0] > 1000 and not any(r.skipped for r in log.rows) else None
 
 
-def _confirm_clip(log: Log) -> str:
+def _confirm_clip(log: PrintedLog) -> str:
     first, last = log.rows[0], log.rows[-1]
     return (
         f"Yes. The norm follows the scale: {norm_text(first.norm)} at "
@@ -169,7 +175,7 @@ def _confirm_clip(log: Log) -> str:
     )
 
 
-def _refute_clip(log: Log) -> str:
+def _refute_clip(log: PrintedLog) -> str:
     if not log.scaler:
         return f"{NO_SCALER} So there's nothing to unscale."
     if math.isfinite(log.norms[-1]) and log.constant:
@@ -187,7 +193,7 @@ def _refute_clip(log: Log) -> str:
     return "Then the norm would be huge, but finite, and steps would be taken."
 
 
-def _plant_stale(rng: random.Random) -> Log | None:
+def _plant_stale(rng: random.Random) -> PrintedLog | None:
     every = rng.choice((10, 20, 50))
     run = _task(rng).change(stale=True, growth_interval=every * rng.randint(3, 6))
     log = _log(
@@ -197,7 +203,7 @@ def _plant_stale(rng: random.Random) -> Log | None:
     return log if log.constant and same and log.norms[0] > 0.01 else None
 
 
-def _confirm_stale(log: Log) -> str:
+def _confirm_stale(log: PrintedLog) -> str:
     return (
         f"Yes. Loss and norm are {loss_text(log.losses[0])} and {log.last_norm} in all rows, "
         "though "
@@ -207,7 +213,7 @@ def _confirm_stale(log: Log) -> str:
     )
 
 
-def _refute_stale(log: Log) -> str:
+def _refute_stale(log: PrintedLog) -> str:
     if not log.finite:
         return "Stale casts repeat the first loss. They don't make it inf or NaN."
     if not log.constant and not _hardly_moves(log):
@@ -222,17 +228,17 @@ def _refute_stale(log: Log) -> str:
     )
 
 
-def _hardly_moves(log: Log) -> bool:
+def _hardly_moves(log: PrintedLog) -> bool:
     return log.finite and abs(log.losses[-1] / log.losses[0] - 1) < 0.01
 
 
-def _plant_no_scaler(rng: random.Random) -> Log | None:
+def _plant_no_scaler(rng: random.Random) -> PrintedLog | None:
     run = _task(rng).change(scale=None, copies=2**27)
     log = _log(run, rng, rng.choice((1, 10, 20, 50)))
     return log if set(log.norms) == {0.0} else None
 
 
-def _confirm_no_scaler(log: Log) -> str:
+def _confirm_no_scaler(log: PrintedLog) -> str:
     return (
         "Yes. The scale is 1 in all rows, and the norm is 0 although the loss is "
         f"{loss_text(log.losses[0])}. Each gradient is below FP16's smallest number and "
@@ -241,7 +247,7 @@ def _confirm_no_scaler(log: Log) -> str:
     )
 
 
-def _refute_no_scaler(log: Log) -> str:
+def _refute_no_scaler(log: PrintedLog) -> str:
     if log.scaler:
         return f"There is a scaler: its scale {log.scale_path}."
     if not log.finite:
@@ -249,7 +255,7 @@ def _refute_no_scaler(log: Log) -> str:
     return f"Then the norm would be 0. Here it ends at {log.last_norm}."
 
 
-def _plant_stuck(rng: random.Random) -> Log | None:
+def _plant_stuck(rng: random.Random) -> PrintedLog | None:
     run = _task(rng)
     run = run.change(keep_grads=True, lr=run.lr / 4, growth_interval=rng.randint(3, 5))
     log = _log(run.change(scale=_near_the_limit(run)), rng)
@@ -258,7 +264,7 @@ def _plant_stuck(rng: random.Random) -> Log | None:
     return log if first >= 2 and all(skipped[first:]) and log.finite else None
 
 
-def _confirm_stuck(log: Log) -> str:
+def _confirm_stuck(log: PrintedLog) -> str:
     first = next(row for row in log.rows if row.skipped)
     return (
         f"Yes. The first overflow is at step {first.step}. From then on the norm is never finite "
@@ -268,7 +274,7 @@ def _confirm_stuck(log: Log) -> str:
     )
 
 
-def _refute_stuck(log: Log) -> str:
+def _refute_stuck(log: PrintedLog) -> str:
     if not log.finite:
         return "With a scaler such steps are skipped, so the weights and the loss stay finite."
     if all(map(math.isfinite, log.norms)):
@@ -280,7 +286,7 @@ def _refute_stuck(log: Log) -> str:
     return f"Then no step would work after an inf. Here the norm is finite again at step {back}."
 
 
-def _plant_settling(rng: random.Random) -> Log | None:
+def _plant_settling(rng: random.Random) -> PrintedLog | None:
     run = _task(rng)
     if rng.random() < 0.6:
         run = run.change(scale=_near_the_limit(run) * 2.0 ** rng.randint(2, 5), lr=run.lr * 1.5)
@@ -294,7 +300,7 @@ def _plant_settling(rng: random.Random) -> Log | None:
     return log if works and 1 <= skipped <= 6 else None
 
 
-def _confirm_settling(log: Log) -> str:
+def _confirm_settling(log: PrintedLog) -> str:
     skipped = [row.step for row in log.rows if row.skipped]
     where = f"Step {skipped[0]} is" if len(skipped) == 1 else f"Steps {_span(skipped)} are"
     return (
@@ -310,7 +316,7 @@ def _span(steps: list[int]) -> str:
     return listed([str(step) for step in steps])
 
 
-def _refute_settling(log: Log) -> str:
+def _refute_settling(log: PrintedLog) -> str:
     if not log.scaler:
         return f"{NO_SCALER} So no scale can settle."
     if log.sinks:
@@ -321,7 +327,7 @@ def _refute_settling(log: Log) -> str:
     return f"Then the loss would fall as soon as steps work. Here {log.from_to}."
 
 
-def _plant_stall(rng: random.Random) -> Log | None:
+def _plant_stall(rng: random.Random) -> PrintedLog | None:
     run = _task(rng)
     log = _log(
         run.change(fmt=BF16, weight_fmt=BF16, scale=None, lr=run.lr / rng.choice((16, 24, 32))),
@@ -333,7 +339,7 @@ def _plant_stall(rng: random.Random) -> Log | None:
     return log if len(tail) == 1 and moved and log.norms[-1] > 0.05 else None
 
 
-def _confirm_stall(log: Log) -> str:
+def _confirm_stall(log: PrintedLog) -> str:
     return (
         f"Yes. The loss falls and then stays at {loss_text(log.losses[-1])}, though the norm "
         "is still "
@@ -343,7 +349,7 @@ def _confirm_stall(log: Log) -> str:
     )
 
 
-def _refute_stall(log: Log) -> str:
+def _refute_stall(log: PrintedLog) -> str:
     if not log.finite:
         return "Updates that are lost leave the loss where it is. They don't make it inf or NaN."
     if not log.constant and log.losses[-1] != log.losses[-2]:
@@ -363,7 +369,7 @@ def _refute_stall(log: Log) -> str:
     )
 
 
-def _plant_rate(rng: random.Random) -> Log | None:
+def _plant_rate(rng: random.Random) -> PrintedLog | None:
     run = _task(rng)
     rate = rng.uniform(2.2, 2.7) / curvature(run.inputs)
     log = _log(run.change(lr=rate, scale=2.0 ** rng.randint(5, 8)), rng)
@@ -372,7 +378,7 @@ def _plant_rate(rng: random.Random) -> Log | None:
     return log if grows and big and not any(row.skipped for row in log.rows) else None
 
 
-def _confirm_rate(log: Log) -> str:
+def _confirm_rate(log: PrintedLog) -> str:
     return (
         f"Yes. The loss grows from {loss_text(log.losses[0])} to {loss_text(log.losses[-1])} "
         "and the "
@@ -380,7 +386,7 @@ def _confirm_rate(log: Log) -> str:
     )
 
 
-def _refute_rate(log: Log) -> str:
+def _refute_rate(log: PrintedLog) -> str:
     if math.isinf(log.losses[0]):
         return (
             "Then the loss would be finite at first, and grow. Here it's inf from the first row on."
@@ -391,7 +397,7 @@ def _refute_rate(log: Log) -> str:
     return f"Then the loss would grow. Here {log.from_to}."
 
 
-def _plant_batch(rng: random.Random) -> Log | None:
+def _plant_batch(rng: random.Random) -> PrintedLog | None:
     every = rng.choice((5, 10, 20))
     run = _task(rng)
     bad = every * rng.randint(4, 8) + rng.randrange(1, every)
@@ -399,7 +405,7 @@ def _plant_batch(rng: random.Random) -> Log | None:
     return _log(run, rng, every)
 
 
-def _confirm_batch(log: Log) -> str:
+def _confirm_batch(log: PrintedLog) -> str:
     last = [row for row in log.rows if math.isfinite(row.loss)][-1]
     return (
         f"Yes. At step {last.step} all is well, with a loss of {loss_text(last.loss)}. Then "
@@ -409,13 +415,13 @@ def _confirm_batch(log: Log) -> str:
     )
 
 
-def _refute_batch(log: Log) -> str:
+def _refute_batch(log: PrintedLog) -> str:
     if log.finite:
         return f"Then the loss would become NaN and stay NaN. Here {log.from_to}."
     return "Here the loss is inf in the first row, before any step could change the weights."
 
 
-def _plant_dead(rng: random.Random) -> Log | None:
+def _plant_dead(rng: random.Random) -> PrintedLog | None:
     every = rng.choice((10, 20, 50))
     run = _task(rng)
     inputs = tuple(tuple(abs(value) + 0.1 for value in row) for row in run.inputs)
@@ -426,7 +432,7 @@ def _plant_dead(rng: random.Random) -> Log | None:
     return _log(run.change(growth_interval=interval, scale=2.0 ** rng.randint(12, 16)), rng, every)
 
 
-def _confirm_dead(log: Log) -> str:
+def _confirm_dead(log: PrintedLog) -> str:
     return (
         "Yes. The norm is 0 in all rows, though the scale grows from "
         f"{scale_told(log.scales[0])} to "
@@ -436,7 +442,7 @@ def _confirm_dead(log: Log) -> str:
     )
 
 
-def _refute_dead(log: Log) -> str:
+def _refute_dead(log: PrintedLog) -> str:
     if not log.finite:
         return "Dead ReLUs give gradients of 0. They don't make the loss inf or NaN."
     if log.norms[-1] == 0:
@@ -444,37 +450,39 @@ def _refute_dead(log: Log) -> str:
     return f"Then the norm would be 0. Here it ends at {log.last_norm}."
 
 
-FAULTS: dict[str, Fault] = {
-    "overflow": Fault(
+FAULTS: dict[str, LogFault] = {
+    "overflow": LogFault(
         "The forward pass overflows in FP16", _plant_overflow, _confirm_overflow, _refute_overflow
     ),
-    "clip": Fault("Clipping comes before `unscale_`", _plant_clip, _confirm_clip, _refute_clip),
-    "stale": Fault(
+    "clip": LogFault("Clipping comes before `unscale_`", _plant_clip, _confirm_clip, _refute_clip),
+    "stale": LogFault(
         "One autocast region spans the whole loop", _plant_stale, _confirm_stale, _refute_stale
     ),
-    "no_scaler": Fault(
+    "no_scaler": LogFault(
         "Gradients underflow in FP16, with no scaler",
         _plant_no_scaler,
         _confirm_no_scaler,
         _refute_no_scaler,
     ),
-    "stuck": Fault(
+    "stuck": LogFault(
         "`.grad` is never cleared, so an inf stays", _plant_stuck, _confirm_stuck, _refute_stuck
     ),
-    "settling": Fault(
+    "settling": LogFault(
         "Nothing: the loss scale is settling",
         _plant_settling,
         _confirm_settling,
         _refute_settling,
     ),
-    "stall": Fault(
+    "stall": LogFault(
         "BF16 weights round the updates away", _plant_stall, _confirm_stall, _refute_stall
     ),
-    "rate": Fault("The learning rate is too high", _plant_rate, _confirm_rate, _refute_rate),
-    "batch": Fault(
+    "rate": LogFault("The learning rate is too high", _plant_rate, _confirm_rate, _refute_rate),
+    "batch": LogFault(
         "One bad batch got into the weights", _plant_batch, _confirm_batch, _refute_batch
     ),
-    "dead": Fault("All ReLUs are dead, at any precision", _plant_dead, _confirm_dead, _refute_dead),
+    "dead": LogFault(
+        "All ReLUs are dead, at any precision", _plant_dead, _confirm_dead, _refute_dead
+    ),
 }
 """What can be wrong, or look wrong, by name."""
 

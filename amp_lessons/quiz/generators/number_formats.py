@@ -7,7 +7,7 @@ import random
 
 from amp_lessons.quiz.generators.base import Draft, Option, choices, generator, mistakes
 from amp_lessons.quiz.generators.floats import BF16, E4M3, E5M2, FP16, FP32, Float
-from amp_lessons.quiz.generators.words import number, power, raised, short, small
+from amp_lessons.quiz.generators.formatting import number, power, raised, short, small
 
 IEEE = "IEEE 754-2019, 4.3.1 (roundTiesToEven); torch 2.13, run in the proof"
 OCP = "OCP 8-bit Floating Point Specification 1.0; torch 2.13, run in the proof"

@@ -7,7 +7,7 @@ import random
 
 from amp_lessons.quiz.generators.base import Draft, generator, mistakes
 from amp_lessons.quiz.generators.floats import E4M3, E5M2
-from amp_lessons.quiz.generators.words import amount, number, power
+from amp_lessons.quiz.generators.formatting import amount, number, power
 
 
 @generator("past_one_gpu.gen_fp8_scale", "The FP8 scale of a tensor", level=2, kind="number")

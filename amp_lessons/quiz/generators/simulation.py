@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from amp_lessons.quiz.generators.floats import FP16, FP32, Float
-from amp_lessons.quiz.generators.words import short
+from amp_lessons.quiz.generators.formatting import short
 
 
 @dataclass(frozen=True)
-class Run:
+class SimulatedRun:
     """What is trained, and how.
 
     Attributes:
@@ -55,13 +55,13 @@ class Run:
     keep_grads: bool = False
     bad_step: int = -1
 
-    def change(self, **settings: object) -> Run:
+    def change(self, **settings: object) -> SimulatedRun:
         """The same run with other settings."""
         return replace(self, **settings)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
-class Row:
+class LogRow:
     """One line of a log: what was printed after a step."""
 
     step: int
@@ -71,7 +71,7 @@ class Row:
     skipped: bool
 
 
-def train(run: Run, steps: int, every: int = 1) -> list[Row]:
+def train(run: SimulatedRun, steps: int, every: int = 1) -> list[LogRow]:
     """The rows of a log, every so many steps."""
     weights = [run.weight_fmt.round(weight) for weight in run.weights]
     casts = [run.fmt.round(weight) for weight in weights]
@@ -103,12 +103,12 @@ def train(run: Run, steps: int, every: int = 1) -> list[Row]:
             if clean == run.growth_interval:
                 scale, clean = 2 * scale, 0
         if step % every == 0:
-            rows.append(Row(step, loss, scale, norm, overflow))
+            rows.append(LogRow(step, loss, scale, norm, overflow))
     return rows
 
 
 def _backward(
-    run: Run,
+    run: SimulatedRun,
     inputs: Sequence[Sequence[float]],
     casts: Sequence[float],
     scale: float,
@@ -153,7 +153,7 @@ def curvature(inputs: Sequence[Sequence[float]]) -> float:
     return size
 
 
-def text(rows: Sequence[Row]) -> str:
+def text(rows: Sequence[LogRow]) -> str:
     """The log as the loop prints it."""
     lines = [f"{'step':>5}  {'loss':>10}  {'scale':>9}  {'grad norm':>10}"]
     for row in rows:

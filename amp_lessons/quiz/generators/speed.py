@@ -7,7 +7,7 @@ import random
 from amp_lessons.amp import roofline
 from amp_lessons.amp.roofline import GPUS, Gpu, Matmul
 from amp_lessons.quiz.generators.base import Draft, Option, choices, generator, mistakes
-from amp_lessons.quiz.generators.words import amount, count, params
+from amp_lessons.quiz.generators.formatting import amount, count, params
 
 NAMES = {"fp32": "FP32", "tf32": "TF32", "fp16": "FP16", "bf16": "BF16"}
 WIDTHS = (256, 512, 768, 1024, 2048, 4096, 8192, 11_008, 16_384)

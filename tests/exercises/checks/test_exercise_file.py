@@ -6,16 +6,20 @@ import check_exercises
 import pytest
 from toy_topic import HEAD, PROBE, SECRET, WHOLE, secret, toy
 
-from amp_lessons.exercises.checks.authoring.cells import ExerciseFileError, cut_solution, open_half
+from amp_lessons.exercises.checks.authoring.exercise_parser import (
+    ExerciseFileError,
+    cut_solution,
+    public_part,
+)
 
 
 def test_the_parts_of_a_file(tmp_path):
     exercise = toy(tmp_path)
     assert exercise.hints == ("What is a square?", "Multiply.")
     assert exercise.lesson_learned == "A square is never negative."
-    assert exercise.learners.call == "square"
-    assert "raise NotImplementedError()" in exercise.learners.stub
-    assert "y * y" not in exercise.learners.stub
+    assert exercise.public.call == "square"
+    assert "raise NotImplementedError()" in exercise.public.stub
+    assert "y * y" not in exercise.public.stub
     assert exercise.solved() == (
         'def square(x):\n    """The square of a number."""\n    y = abs(x)\n    return y * y'
     )
@@ -24,13 +28,13 @@ def test_the_parts_of_a_file(tmp_path):
     )
 
 
-def test_the_learners_half_is_read_without_the_other(tmp_path):
-    exercise = toy(tmp_path, open_half(WHOLE))
+def test_the_public_part_is_read_without_the_answer_key(tmp_path):
+    exercise = toy(tmp_path, public_part(WHOLE))
     assert exercise.evidence(lambda x: x * x)[0] == {"value": 9}
     assert "y * y" not in exercise.path.read_text()
     verdict = exercise.evaluate(lambda x: x * x)
     assert verdict.check_failed
-    assert "the secret half is not here" in verdict.message
+    assert "the answer key is not here" in verdict.message
 
 
 def everything(tmp_path, text) -> tuple:
@@ -42,7 +46,7 @@ def everything(tmp_path, text) -> tuple:
     ("text", "message"),
     [
         (WHOLE + "\n# %% worng doubled\n", "squares/square.py:61: no cell is called 'worng'. Take"),
-        (WHOLE + "\n# %% hints\n# - x\n", "a cell 'hints' belongs to the learner's half. Move it"),
+        (WHOLE + "\n# %% hints\n# - x\n", "a cell 'hints' belongs to the public part. Move it"),
         (WHOLE + "\n# %% right power\n", "give each right answer its own name"),
         (WHOLE + "\n# %% wrong\n# You lost it.\n", "py:61: give it a name of its own, as in '# %%"),
         (

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from amp_lessons.core import boxes, progress
+from amp_lessons.core import output_box, progress
 from amp_lessons.exercises.checks import find
 from amp_lessons.exercises.checks.help_buttons import HelpButtons
 
@@ -25,7 +25,7 @@ def in_shell(monkeypatch):
     def in_shell_(**metadata):
         parent = {"metadata": metadata}
         kernel = SimpleNamespace(get_parent=lambda _: parent)
-        monkeypatch.setattr(boxes, "_notebook", lambda: SimpleNamespace(kernel=kernel))
+        monkeypatch.setattr(output_box, "_notebook", lambda: SimpleNamespace(kernel=kernel))
         drawn = []
         monkeypatch.setattr("IPython.display.display", lambda shown, **_: drawn.append(shown))
         return drawn

@@ -64,10 +64,10 @@ def tab(chromium: Browser, site: str) -> Iterator[Tab]:
     page.route("**/blank.html", lambda r: r.fulfill(body=BLANK, content_type="text/html"))
     tab = Tab(page)
     page.expose_function("python", lambda *given: tab.python(*given))
-    said = tab.complaints
-    page.on("console", lambda m: m.type == "error" and said.append(m.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("request", lambda r: _is_foreign(r.url, site) and said.append(r.url))
+    message = tab.complaints
+    page.on("console", lambda m: m.type == "error" and message.append(m.text))
+    page.on("pageerror", lambda error: message.append(str(error)))
+    page.on("request", lambda r: _is_foreign(r.url, site) and message.append(r.url))
     yield tab
     context.close()
 

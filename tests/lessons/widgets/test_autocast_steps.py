@@ -17,7 +17,7 @@ from amp_lessons.amp import policy
 from amp_lessons.amp.explain import TraceError
 from amp_lessons.lessons.widgets import AutocastSteps, op_steps
 from amp_lessons.lessons.widgets.autocast_steps import DTYPES, MOST_STEPS, OneOfEach
-from amp_lessons.lessons.widgets.op_steps import Score, Step
+from amp_lessons.lessons.widgets.op_steps import OpStep, Score
 
 LOW, FULL = "float16", "float32"
 # What PyTorch's list of ops says of each line of `OneOfEach`: the group on CUDA and on a CPU.
@@ -49,7 +49,7 @@ RULES = [(device, dtype) for device in policy.DEVICES for dtype in DTYPES]
 
 
 @pytest.fixture(scope="module")
-def made() -> dict[tuple[str, str], tuple[Step, ...]]:
+def made() -> dict[tuple[str, str], tuple[OpStep, ...]]:
     """The steps of the widget's own model under each choice of rules."""
     return {rules: AutocastSteps(device=rules[0], dtype=rules[1]).steps for rules in RULES}
 
@@ -59,7 +59,7 @@ def made() -> dict[tuple[str, str], tuple[Step, ...]]:
 
 @pytest.mark.parametrize("rules", RULES, ids="-".join)
 def test_dtypes_and_casts_of_each_op(
-    made: dict[tuple[str, str], tuple[Step, ...]], rules: tuple[str, str]
+    made: dict[tuple[str, str], tuple[OpStep, ...]], rules: tuple[str, str]
 ) -> None:
     device, low = rules
     steps = made[rules]
@@ -77,7 +77,7 @@ def test_dtypes_and_casts_of_each_op(
 
 @pytest.mark.parametrize("rules", RULES, ids="-".join)
 def test_every_rule_is_what_policy_says(
-    made: dict[tuple[str, str], tuple[Step, ...]], rules: tuple[str, str]
+    made: dict[tuple[str, str], tuple[OpStep, ...]], rules: tuple[str, str]
 ) -> None:
     for step in made[rules]:
         asked = policy.op_policy(step.op, *rules)
@@ -88,7 +88,7 @@ def test_every_rule_is_what_policy_says(
             assert step.gives == policy.short(known[dtypes.pop()])
 
 
-def test_cuda_and_the_cpu_differ(made: dict[tuple[str, str], tuple[Step, ...]]) -> None:
+def test_cuda_and_the_cpu_differ(made: dict[tuple[str, str], tuple[OpStep, ...]]) -> None:
     cuda, cpu = made["cuda", LOW], made["cpu", LOW]
     assert [a.number for a, b in zip(cuda, cpu, strict=True) if a.gives != b.gives] == [4, 6, 12]
     assert {step.rule for step in cuda} == {"lower precision", "float32", "widest", "as given"}
@@ -117,7 +117,7 @@ class Watch(TorchDispatchMode):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_real_run_on_this_cpu_does_the_same(
-    made: dict[tuple[str, str], tuple[Step, ...]], dtype: str
+    made: dict[tuple[str, str], tuple[OpStep, ...]], dtype: str
 ) -> None:
     """The same ops, dtypes and casts; what the cache holds is spared in the same region alone."""
     steps = made["cpu", dtype]
@@ -137,11 +137,11 @@ def test_a_real_run_on_this_cpu_does_the_same(
     assert first.casts - second.casts == len(steps[-1].cache)
 
 
-def test_the_cache_fills_and_is_used(made: dict[tuple[str, str], tuple[Step, ...]]) -> None:
+def test_the_cache_fills_and_is_used(made: dict[tuple[str, str], tuple[OpStep, ...]]) -> None:
     steps = made["cuda", LOW]
     mix, head = {"mix.weight", "mix.bias"}, {"head.weight", "head.bias"}
 
-    def entries(step: Step, state: str) -> set[str]:
+    def entries(step: OpStep, state: str) -> set[str]:
         return {entry.name for entry in step.cache if entry.state == state}
 
     assert entries(steps[0], "new") == mix
@@ -155,7 +155,7 @@ def test_the_cache_fills_and_is_used(made: dict[tuple[str, str], tuple[Step, ...
     assert twice == {"shares": "new", "k": "again"}, "an activation is cast each time"
 
 
-def test_names_and_order(made: dict[tuple[str, str], tuple[Step, ...]]) -> None:
+def test_names_and_order(made: dict[tuple[str, str], tuple[OpStep, ...]]) -> None:
     steps = made["cuda", LOW]
     assert [(o.name, o.kind, o.made_by) for o in steps[0].operands] == [
         ("x", "input", 0),
@@ -202,7 +202,7 @@ def test_names_and_order(made: dict[tuple[str, str], tuple[Step, ...]]) -> None:
     ],
 )  # fmt: skip
 def test_the_reasons(
-    made: dict[tuple[str, str], tuple[Step, ...]],
+    made: dict[tuple[str, str], tuple[OpStep, ...]],
     rules: tuple[str, str],
     number: int,
     sentences: list[str],

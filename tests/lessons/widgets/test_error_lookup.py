@@ -220,8 +220,8 @@ def test_it_waits_for_python_and_says_when_the_kernel_is_gone(
     page.get_by_role("button", name="Look it up").click()
     assert page.get_by_role("status").inner_text() == "Looking it up …"
     page.evaluate("() => { window.heard['comm_live_update']() }")
-    told = "The kernel was restarted. Run this cell again."
-    assert page.get_by_role("status").inner_text() == told
+    output = "The kernel was restarted. Run this cell again."
+    assert page.get_by_role("status").inner_text() == output
 
 
 @pytest.mark.browser

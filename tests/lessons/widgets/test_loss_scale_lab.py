@@ -69,15 +69,15 @@ def test_traits_that_it_refuses(name: str, value: Any, message: str) -> None:
 
 
 def test_training_here_tells_how_far_it_is() -> None:
-    lab, told = LossScaleLab(16), []
-    lab.observe(lambda change: told.append(change["new"]), "trained")
+    lab, output = LossScaleLab(16), []
+    lab.observe(lambda change: output.append(change["new"]), "trained")
     lab._handle_custom_msg({"type": "train", "exponent": 3.0}, [])
-    assert {each["exponent"] for each in told} == {3.0}
-    assert [len(each["errors"]) for each in told] == [*range(1, 151, 5), 151, 151]
-    assert [each["done"] for each in told] == [False] * 31 + [True]
-    assert told[-1]["problem"] == ""
+    assert {each["exponent"] for each in output} == {3.0}
+    assert [len(each["errors"]) for each in output] == [*range(1, 151, 5), 151, 151]
+    assert [each["done"] for each in output] == [False] * 31 + [True]
+    assert output[-1]["problem"] == ""
     recorded = [error * runs.UNIT for error in runs.run_at(3.0)["errors"]]
-    assert told[-1]["errors"] == pytest.approx(recorded, rel=0.1, abs=0.001)
+    assert output[-1]["errors"] == pytest.approx(recorded, rel=0.1, abs=0.001)
     lab.scale_exponent = 33.0
     assert len(lab.train()) == 1
 
@@ -168,12 +168,12 @@ def share(count: int, total: int) -> str:
 
 
 def fate(group: dict[str, int]) -> str:
-    told = [
+    output = [
         f"{share(group[count], group['total'])} {'becomes' if group[count] == 1 else 'become'} {to}"
         for count, to in (("zero", "0"), ("inf", "inf"))
         if group[count]
     ]
-    return ", ".join(told) or "none become 0"
+    return ", ".join(output) or "none become 0"
 
 
 def error_after(exponent: float, step: int) -> str:

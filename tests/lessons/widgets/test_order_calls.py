@@ -199,8 +199,8 @@ def test_solving_it_by_keyboard_alone(mounted: Callable[..., Any]) -> None:
     assert page.evaluate("document.activeElement.textContent") == "Run it"
     press("Enter")
     page.wait_for_selector("text=✓ Right")
-    told = page.locator(".amp-oc-outcome").inner_text()
-    assert "After 30 steps the weights are those of the usual order." in told
+    output = page.locator(".amp-oc-outcome").inner_text()
+    assert "After 30 steps the weights are those of the usual order." in output
 
 
 @pytest.mark.browser
@@ -329,9 +329,9 @@ def test_a_finger_drags_at_the_grip_alone(mounted: Callable[..., Any]) -> None:
 @pytest.mark.browser
 def test_a_wrong_order_is_named_and_drawn(mounted: Callable[..., Any]) -> None:
     page = mounted(OrderTheCalls(CLIP_FIRST))
-    told = run(page)
-    assert told.startswith("✗ Not right")
-    assert "Clipping before unscale_(): the threshold 1.0 met gradients 65,536 times" in told
+    output = run(page)
+    assert output.startswith("✗ Not right")
+    assert "Clipping before unscale_(): the threshold 1.0 met gradients 65,536 times" in output
     label = page.get_by_role("img").get_attribute("aria-label")
     assert label.startswith("Both runs over 30 steps. Your order: the error per pixel goes from")
     assert label.endswith("the loss scale ends at 32768, 1 step is skipped.")
@@ -352,10 +352,10 @@ def test_a_wrong_order_is_named_and_drawn(mounted: Callable[..., Any]) -> None:
 @pytest.mark.browser
 def test_an_error_is_shown_where_it_was_raised(mounted: Callable[..., Any]) -> None:
     page = mounted(OrderTheCalls(UNSCALE_EACH))
-    told = run(page)
-    assert "unscale_() in each micro-batch" in told
-    assert "The run stopped in step 1, micro-batch 2:" in told
-    assert "RuntimeError: unscale_() has already been called on this optimizer" in told
+    output = run(page)
+    assert "unscale_() in each micro-batch" in output
+    assert "The run stopped in step 1, micro-batch 2:" in output
+    assert "RuntimeError: unscale_() has already been called on this optimizer" in output
     assert "✗ raised the error" in card(page, "unscale").inner_text()
     assert page.get_by_text("✗ raised the error").count() == 1
     assert page.locator("table").is_hidden()
@@ -369,9 +369,9 @@ def test_an_error_is_shown_where_it_was_raised(mounted: Callable[..., Any]) -> N
 @pytest.mark.browser
 def test_a_warning_of_pytorch_is_shown(mounted: Callable[..., Any]) -> None:
     early = Order(("schedule", "zero_grad"), USUAL.each, USUAL.after[:-1])
-    told = run(mounted(OrderTheCalls(early)))
-    assert "PyTorch warned:" in told
-    assert "UserWarning: Detected call of `lr_scheduler.step()` before" in told
+    output = run(mounted(OrderTheCalls(early)))
+    assert "PyTorch warned:" in output
+    assert "UserWarning: Detected call of `lr_scheduler.step()` before" in output
 
 
 @pytest.mark.slow

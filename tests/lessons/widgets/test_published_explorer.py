@@ -190,8 +190,8 @@ def test_the_page_shows_what_python_says(mounted: Callable[..., Any]) -> None:
             assert [float(text) for text in gains(page)] == pytest.approx(values, abs=0.0051)
             kept = [speedup_of(row) for row in explorer.rows if not is_suspect(row)]
             if len(kept) > 1:
-                said = re.search(r"median ([\d.]+)\.", say(page)[0])[1]
-                assert float(said) == pytest.approx(median(kept), abs=0.0051)
+                reported = re.search(r"median ([\d.]+)\.", say(page)[0])[1]
+                assert float(reported) == pytest.approx(median(kept), abs=0.0051)
 
 
 @pytest.mark.browser

@@ -358,9 +358,9 @@ def test_an_empty_quiz_is_refused():
 def test_no_guess_costs_nothing_and_one_that_comes_too_late_is_none(item):
     prediction = Prediction(item)
     prediction.result_there = True
-    told = prediction.verdicts[item.id]
-    assert (told["given"], told["result"]) == (None, NO_GUESS)
-    assert prediction.answer(item.id, sorted(item.right)) == told
+    output = prediction.verdicts[item.id]
+    assert (output["given"], output["result"]) == (None, NO_GUESS)
+    assert prediction.answer(item.id, sorted(item.right)) == output
     assert log.read().entries == []
 
 

@@ -219,9 +219,9 @@ def test_by_keyboard_alone(mounted: Callable[..., Any]) -> None:
     press("Tab")
     page.keyboard.type("0.014")
     press("Enter")
-    said = "Measured: 1.94 % of the peak; 1.99 times the floor."
-    assert say(page)[3] == said
-    assert page.locator("output").inner_text().endswith(said)
+    reported = "Measured: 1.94 % of the peak; 1.99 times the floor."
+    assert say(page)[3] == reported
+    assert page.locator("output").inner_text().endswith(reported)
     assert page.locator(".amp-picture .amp-reached").count() == 1
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import Any
 
-from amp_lessons.amp.explain.facts.call import Call
+from amp_lessons.amp.explain.facts.call import OpCall
 from amp_lessons.amp.explain.facts.elements import guarded, is_mask
 from amp_lessons.amp.explain.facts.fact import (
     Fact,
@@ -24,26 +24,26 @@ _STAYS = ("norm", "largest", "sum", "mean", "max", "one minus square", "one minu
 """What is still known of a result after a small positive number was added to it."""
 
 
-def added(call: Call) -> Fact:
+def added(call: OpCall) -> Fact:
     a, b = call.fact(0), times_constant(call.fact(1), call.scalar("alpha", 2, 1.0))
     return plus(call, a, b)
 
 
-def sub(call: Call) -> Fact:
+def sub(call: OpCall) -> Fact:
     a, b = call.fact(0), call.fact(1)
     if a.exact and a.low == a.high == 1:
         return one_minus(call, b)
     return minus(call, a, b)
 
 
-def rsub(call: Call) -> Fact:
+def rsub(call: OpCall) -> Fact:
     a, b = call.fact(1), call.fact(0)
     if a.exact and a.low == a.high == 1:
         return one_minus(call, b)
     return minus(call, a, b)
 
 
-def minus(call: Call, a: Fact, b: Fact) -> Fact:
+def minus(call: OpCall, a: Fact, b: Fact) -> Fact:
     made = plus(call, a, times_constant(b, -1.0))
     if b.made == ("mean", a.value):
         return replace(made, made=("centred", a.value))
@@ -61,7 +61,7 @@ def part_of(fact: Fact) -> Hashable:
     return fact.value[0] if isinstance(fact.value, tuple) else None
 
 
-def plus(call: Call, a: Fact, b: Fact) -> Fact:
+def plus(call: OpCall, a: Fact, b: Fact) -> Fact:
     low, high = add(a, b)
     step = a.step or b.step
     numbers = [f for f in (a, b) if f.number is not None]
@@ -88,7 +88,7 @@ def plus(call: Call, a: Fact, b: Fact) -> Fact:
     return guarded(made, (a, b))
 
 
-def one_minus(call: Call, b: Fact) -> Fact:
+def one_minus(call: OpCall, b: Fact) -> Fact:
     low, high = add(constant(1.0), times_constant(b, -1.0))
     made = Fact(
         low, high, source=b.source, complement=not b.complement, rounded=b.rounded,
@@ -131,7 +131,7 @@ def are_diagonals(a: Fact, b: Fact) -> bool:
     return products and part_of(a) == part_of(b) and a.factor > 0 and b.factor > 0
 
 
-def neg(call: Call) -> Fact:
+def neg(call: OpCall) -> Fact:
     fact = call.fact(0)
     low, high = negative(fact)
     made = {"distance": fact.made, "exp": ("minus exp", fact.made[1])}.get(fact.made[0])
@@ -141,7 +141,7 @@ def neg(call: Call) -> Fact:
     )  # fmt: skip
 
 
-def summed(call: Call) -> Fact:
+def summed(call: OpCall) -> Fact:
     fact, count = call.fact(0), call.shared
     if not count:
         return Fact()
@@ -157,7 +157,7 @@ def summed(call: Call) -> Fact:
     return Fact(low, high, made=made, learned=fact.learned, gain=gain)
 
 
-def running(call: Call, fact: Fact) -> Fact:
+def running(call: OpCall, fact: Fact) -> Fact:
     """A running sum; of booleans or of ones it counts, in steps of 1."""
     length = call.args[0].shape[call.args[1]]
     if not isinstance(length, int):
@@ -169,7 +169,7 @@ def running(call: Call, fact: Fact) -> Fact:
     return Fact(low, high, step=1.0 if is_count and whole else 0.0, learned=fact.learned)
 
 
-def length(call: Call) -> Fact:
+def length(call: OpCall) -> Fact:
     fact = call.fact(0)
     return Fact(0.0, math.inf, made=("norm", fact.value), learned=fact.learned)
 
@@ -195,7 +195,7 @@ def rescaled(scaled: Fact, before: Fact) -> Fact:
     return replace(scaled, value=None, source=source, made=kept, unit=False)
 
 
-def mul(call: Call) -> Fact:
+def mul(call: OpCall) -> Fact:
     a, b = call.fact(0), call.fact(1)
     for one, other in ((a, b), (b, a)):
         if one.exact and one.low == one.high:
@@ -225,7 +225,7 @@ def mul(call: Call) -> Fact:
     return made
 
 
-def div(call: Call) -> Fact:
+def div(call: OpCall) -> Fact:
     a, b = call.fact(0), call.fact(1)
     if b.exact and b.low == b.high and b.low:
         scaled = times_constant(a, 1 / b.low)
@@ -262,7 +262,7 @@ def to_power(fact: Fact, power: float) -> Fact:
     return Fact()
 
 
-def raised(call: Call) -> Fact:
+def raised(call: OpCall) -> Fact:
     base, power = call.fact(0), call.number(1)
     if math.isnan(power) and base.exact and base.low == base.high and base.low > 0:
         exponent = call.fact(1)
@@ -281,11 +281,11 @@ def power_of(base: float, exponent: float) -> float:
         return math.inf
 
 
-def square(call: Call) -> Fact:
+def square(call: OpCall) -> Fact:
     return to_power(call.fact(0), 2.0)
 
 
-def sqrt(call: Call) -> Fact:
+def sqrt(call: OpCall) -> Fact:
     fact = call.fact(0)
     if fact.low < 0:
         made = Fact(0.0, math.sqrt(fact.high) if fact.high >= 0 else math.inf)
@@ -299,8 +299,8 @@ def root_of(fact: Fact) -> tuple[str, Any]:
     return known.get(fact.made[0], ("root", fact.value))
 
 
-def matmul(first: int, second: int) -> Callable[[Call], Fact]:
-    def rule(call: Call) -> Fact:
+def matmul(first: int, second: int) -> Callable[[OpCall], Fact]:
+    def rule(call: OpCall) -> Fact:
         a, b = call.fact(first), call.fact(second)
         if a.unit and b.unit:  # cosines
             return Fact(-1.0, 1.0, source="cosine", made=("product", "+"))

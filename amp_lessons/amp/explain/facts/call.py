@@ -14,7 +14,7 @@ from amp_lessons.amp.explain.facts.fact import Fact, constant
 
 
 @dataclass(frozen=True)
-class Call:
+class OpCall:
     """One call of an op, with the facts of its operands.
 
     Attributes:
@@ -61,5 +61,5 @@ class Call:
         return max(1, before // after)
 
 
-Rule = Callable[[Call], "Fact | tuple[Fact, ...]"]
+Rule = Callable[[OpCall], "Fact | tuple[Fact, ...]"]
 """Gives the facts of an op's results."""

@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from amp_lessons.amp.explain.facts.call import Call
+from amp_lessons.amp.explain.facts.call import OpCall
 from amp_lessons.amp.explain.facts.fact import LITTLE, Fact, union
 
 
-def same(call: Call) -> Fact:
+def same(call: OpCall) -> Fact:
     fact, source = call.fact(0), call.args[0]
     integers = not source.is_floating_point() and source.dtype != torch.bool and not fact.bounded
     if integers and source.dtype in (torch.uint8, torch.int8):
@@ -22,7 +22,7 @@ def same(call: Call) -> Fact:
     return replace(fact, source="integers") if integers else fact
 
 
-def some(call: Call) -> Fact:
+def some(call: OpCall) -> Fact:
     """A choice of the elements, or a mean of them: the bounds stay, and what they come from."""
     fact = call.fact(0)
     return replace(
@@ -31,21 +31,21 @@ def some(call: Call) -> Fact:
     )  # fmt: skip
 
 
-def diagonal(call: Call) -> Fact:
+def diagonal(call: OpCall) -> Fact:
     """Of a product of a tensor with itself it holds squared norms."""
     fact = call.fact(0)
     made = ("diagonal", fact.value) if fact.made[0] == "product" else ("", None)
     return replace(some(call), made=made)
 
 
-def copy(call: Call) -> Fact:
+def copy(call: OpCall) -> Fact:
     return call.fact(1)
 
 
-def one_of(*places: int) -> Callable[[Call], Fact]:
+def one_of(*places: int) -> Callable[[OpCall], Fact]:
     """Elements of one operand or the other, such as scores and what a mask puts in their place."""
 
-    def rule(call: Call) -> Fact:
+    def rule(call: OpCall) -> Fact:
         facts = [call.fact(place) for place in places]
         low, high = union(*facts)
         first = replace(some(call), made=facts[0].made, unit=facts[0].unit)
@@ -57,7 +57,7 @@ def one_of(*places: int) -> Callable[[Call], Fact]:
     return rule
 
 
-def cat(call: Call) -> Fact:
+def cat(call: OpCall) -> Fact:
     facts = [call.of(t) for t in call.args[0]]
     low, high = union(*facts)
     unit = all(f.unit for f in facts)
@@ -67,7 +67,7 @@ def cat(call: Call) -> Fact:
     return Fact(low, high, unit=unit, learned=learned, step=step, source=source)
 
 
-def extreme(call: Call) -> Fact:
+def extreme(call: OpCall) -> Fact:
     """The largest or smallest element of each row: remembered, to know x - max(x)."""
     fact = call.fact(0)
     if fact.made[0] == "abs" and call.name in ("max", "amax"):
@@ -75,7 +75,7 @@ def extreme(call: Call) -> Fact:
     return replace(some(call), made=(call.name.removeprefix("a"), fact.value))
 
 
-def mean(call: Call) -> Fact:
+def mean(call: OpCall) -> Fact:
     fact = call.fact(0)
     made = {"square": "mean of square"}.get(fact.made[0], "")
     made_of = (made, fact.made[1]) if made else ("mean", fact.value)
@@ -91,7 +91,7 @@ def is_mask(fact: Fact) -> bool:
     return -math.inf < fact.low <= MASK and fact.high <= 0
 
 
-def filtered(call: Call) -> Fact:
+def filtered(call: OpCall) -> Fact:
     """A convolution with known weights that are at least 0, as SSIM's window: a weighted mean."""
     fact, window = call.fact(0), call.fact(1)
     if window.learned or not 0 <= window.low <= window.high < math.inf:

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from amp_lessons.amp.explain.facts.call import Call
+from amp_lessons.amp.explain.facts.call import OpCall
 from amp_lessons.amp.explain.facts.elements import guarded, some
 from amp_lessons.amp.explain.facts.fact import LITTLE, Fact, constant, union
 
@@ -17,7 +17,7 @@ from amp_lessons.amp.explain.facts.fact import LITTLE, Fact, constant, union
 def rising(function: Callable[[float], float], floor: float, top: float, made: str = "") -> Any:
     """A rising function: bounds go through it."""
 
-    def rule(call: Call) -> Fact:
+    def rule(call: OpCall) -> Fact:
         fact = call.fact(0)
         low = floor if fact.low == -math.inf else function(fact.low)
         high = top if fact.high == math.inf else function(fact.high)
@@ -34,32 +34,32 @@ def log_of(x: float) -> float:
     return math.log(x) if x > 0 else -math.inf
 
 
-def sigmoid(call: Call) -> Fact:
+def sigmoid(call: OpCall) -> Fact:
     return Fact(0.0, 1.0, source="sigmoid")
 
 
-def softmax(call: Call) -> Fact:
+def softmax(call: OpCall) -> Fact:
     return Fact(0.0, 1.0, source="softmax")
 
 
-def relu(call: Call) -> Fact:
+def relu(call: OpCall) -> Fact:
     fact = call.fact(0)
     return replace(some(call), low=max(0.0, fact.low), high=max(0.0, fact.high))
 
 
-def absolute(call: Call) -> Fact:
+def absolute(call: OpCall) -> Fact:
     fact = call.fact(0)
     low = fact.low if fact.low > 0 else -fact.high if fact.high < 0 else 0.0
     return replace(fact, low=low, high=fact.size, value=None, made=("abs", fact.value))
 
 
-def clamp(call: Call) -> Fact:
+def clamp(call: OpCall) -> Fact:
     low = bound(call, "min", 1, -math.inf)
     high = bound(call, "max", 2, math.inf)
     return clamped(call, low, high)
 
 
-def bound(call: Call, name: str, place: int, default: float) -> float:
+def bound(call: OpCall, name: str, place: int, default: float) -> float:
     value = call.kwargs.get(name, call.args[place] if len(call.args) > place else None)
     if value is None:
         return default
@@ -67,19 +67,19 @@ def bound(call: Call, name: str, place: int, default: float) -> float:
     return fact.low if name == "min" else fact.high
 
 
-def clamp_min(call: Call) -> Fact:
+def clamp_min(call: OpCall) -> Fact:
     return clamped(call, call.fact(1).low, math.inf)
 
 
-def clamp_max(call: Call) -> Fact:
+def clamp_max(call: OpCall) -> Fact:
     return clamped(call, -math.inf, call.fact(1).high)
 
 
-def hardtanh(call: Call) -> Fact:
+def hardtanh(call: OpCall) -> Fact:
     return clamped(call, call.number(1, -1.0), call.number(2, 1.0))
 
 
-def clamped(call: Call, low: float, high: float) -> Fact:
+def clamped(call: OpCall, low: float, high: float) -> Fact:
     return clamp_of(call.fact(0), low, high)
 
 
@@ -98,7 +98,7 @@ def clamp_of(fact: Fact, low: float, high: float) -> Fact:
     return replace(made, margin=1 - high, lost=None) if 0 < 1 - high < LITTLE else made
 
 
-def maximum(call: Call) -> Fact:
+def maximum(call: OpCall) -> Fact:
     a, b = call.fact(0), call.fact(1)
     for fact, bound in ((a, b), (b, a)):
         if bound.number is not None:
@@ -107,7 +107,7 @@ def maximum(call: Call) -> Fact:
     return guarded(made, (a, b))
 
 
-def minimum(call: Call) -> Fact:
+def minimum(call: OpCall) -> Fact:
     a, b = call.fact(0), call.fact(1)
     for fact, bound in ((a, b), (b, a)):
         if bound.number is not None:
@@ -115,58 +115,58 @@ def minimum(call: Call) -> Fact:
     return Fact(min(a.low, b.low), min(a.high, b.high))
 
 
-def layer_norm(call: Call) -> tuple[Fact, ...]:
+def layer_norm(call: OpCall) -> tuple[Fact, ...]:
     """A norm's output is at most the root of what it shares; its weight is taken to be about 1."""
     shape = call.args[0].shape
     count = math.prod(s for s in shape[-len(call.args[1]) :] if isinstance(s, int))
     return normed(call, count)
 
 
-def group_norm(call: Call) -> tuple[Fact, ...]:
+def group_norm(call: OpCall) -> tuple[Fact, ...]:
     _, c, hw, group = call.args[3:7]
     return normed(call, c * hw // group)
 
 
-def batch_norm(call: Call) -> tuple[Fact, ...]:
+def batch_norm(call: OpCall) -> tuple[Fact, ...]:
     shape = call.args[0].shape
     numel = call.args[0].numel()
     return normed(call, numel // shape[1] if isinstance(numel, int) else 0)
 
 
-def normed(call: Call, count: int) -> tuple[Fact, ...]:
+def normed(call: OpCall, count: int) -> tuple[Fact, ...]:
     bound = math.sqrt(count) if isinstance(count, int) and count else math.inf
     return (Fact(-bound, bound), *(Fact() for _ in call.outputs[1:]))
 
 
-def above(low: float) -> Callable[[Call], Fact]:
+def above(low: float) -> Callable[[OpCall], Fact]:
     """An activation function that keeps large values and has a least one."""
 
-    def rule(call: Call) -> Fact:
+    def rule(call: OpCall) -> Fact:
         fact = call.fact(0)
         return Fact(max(low, min(fact.low, 0.0)), max(0.0, fact.high), gain=fact.gain)
 
     return rule
 
 
-def elu(call: Call) -> Fact:
+def elu(call: OpCall) -> Fact:
     return above(-call.number(1, 1.0) * call.number(2, 1.0))(call)
 
 
-def spread(call: Call) -> tuple[Fact, ...]:
+def spread(call: OpCall) -> tuple[Fact, ...]:
     """A variance or a standard deviation: it grows with what it is taken of."""
     made = Fact(0.0, math.inf, made=("spread", call.fact(0).value))
     return (made, *(Fact() for _ in call.outputs[1:]))
 
 
-def lgamma(call: Call) -> Fact:
+def lgamma(call: OpCall) -> Fact:
     return Fact(made=("lgamma", call.fact(0).value))
 
 
-def logsumexp(call: Call) -> Fact:
+def logsumexp(call: OpCall) -> Fact:
     return Fact(made=("logsumexp", call.fact(0).value))
 
 
-def dropout(call: Call) -> tuple[Fact, ...]:
+def dropout(call: OpCall) -> tuple[Fact, ...]:
     fact = call.fact(0)
     low, high = union(fact, constant(0.0))
     keep = 1 - call.number(1, 0.5)

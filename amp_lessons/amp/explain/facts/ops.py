@@ -21,7 +21,7 @@ from amp_lessons.amp.explain.facts.arithmetic import (
     sub,
     summed,
 )
-from amp_lessons.amp.explain.facts.call import Call, Rule
+from amp_lessons.amp.explain.facts.call import OpCall, Rule
 from amp_lessons.amp.explain.facts.elements import (
     cat,
     copy,
@@ -63,7 +63,7 @@ from amp_lessons.amp.explain.facts.numbers import always, arange, between, fille
 _NORMAL = 10.0  # a standard normal is beyond this once in 10**23 draws
 
 
-def of_call(call: Call) -> tuple[Fact, ...]:
+def of_call(call: OpCall) -> tuple[Fact, ...]:
     """The facts of an op's results."""
     name = call.name
     if name.endswith("_") and not name.startswith("_"):

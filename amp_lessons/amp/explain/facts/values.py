@@ -14,8 +14,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
 from amp_lessons.amp.explain.facts.fact import Fact, constant, union
-from amp_lessons.amp.explain.facts.ops import Call, of_call
-from amp_lessons.amp.fakes.ops import op_name, storage_id
+from amp_lessons.amp.explain.facts.ops import OpCall, of_call
+from amp_lessons.amp.fake_tensors.ops import op_name, storage_id
 
 _THE_SAME = ("detach", "alias", "_unsafe_view", "lift")  # they share their argument's storage
 _LARGEST = 2**20  # elements of a buffer that are looked at
@@ -60,7 +60,7 @@ class Values:
             return
         same = self._key(func, args, kwargs)
         try:
-            facts = of_call(Call(name, args, kwargs, outputs, self.of))
+            facts = of_call(OpCall(name, args, kwargs, outputs, self.of))
         except (ArithmeticError, IndexError, TypeError, ValueError, RuntimeError):
             facts = tuple(Fact() for _ in outputs)
         if same is not None and outputs and facts[0].value is None:

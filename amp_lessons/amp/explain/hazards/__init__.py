@@ -1,6 +1,6 @@
 """What in a trace will bite in 16 bit, and what to write instead.
 
-Each rule reads one `Event` (an op with its real arguments) and names at most one hazard. Rules
+Each rule reads one `OpEvent` (an op with its real arguments) and names at most one hazard. Rules
 look at dtypes, at constants, and at what `explain.facts` knows of the values, and keep silent where
 a value is bounded. One module for each family; `kinds` lists them all with cures and lessons.
 """
@@ -55,7 +55,7 @@ from amp_lessons.amp.explain.hazards.probabilities import (
     variance_by_difference,
 )
 from amp_lessons.amp.explain.hazards.reductions import product_as_sum, sum_in_low, variance_in_low
-from amp_lessons.amp.explain.recorder import Event
+from amp_lessons.amp.explain.recorder import OpEvent
 from amp_lessons.amp.explain.rows import Hazard
 
 __all__ = [
@@ -74,7 +74,7 @@ __all__ = [
     "without_refused",
 ]
 
-Rule = Callable[[Event], "Hazard | None"]
+Rule = Callable[[OpEvent], "Hazard | None"]
 RULES: tuple[Rule, ...] = (
     bce_after_sigmoid,
     log_of_probability,
@@ -113,7 +113,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def find(events: Iterable[Event]) -> list[Hazard]:
+def find(events: Iterable[OpEvent]) -> list[Hazard]:
     """All hazards of the ops, in their order."""
     events = list(events)
     meant, attends = came_back(events), before_softmax(events)

@@ -19,9 +19,9 @@ from amp_lessons.amp.explain.hazards.kinds import (
     narrowed,
     operand,
 )
-from amp_lessons.amp.explain.recorder import Event
+from amp_lessons.amp.explain.recorder import OpEvent
 from amp_lessons.amp.explain.rows import Hazard
-from amp_lessons.amp.fakes.ops import LOW
+from amp_lessons.amp.fake_tensors.ops import LOW
 from amp_lessons.core.precision import dtype_name
 
 _GUARDED = {
@@ -39,7 +39,7 @@ _ADDED = ("nan_to_num", "add", "sub", "rsub", "where", "maximum", "minimum")
 _SCALED = ("mul",)
 
 
-def eps_vanishes(event: Event) -> Hazard | None:
+def eps_vanishes(event: OpEvent) -> Hazard | None:
     """An epsilon that was added in 16 bit and is zero there."""
     name = base(event)
     fact = operand(event, _GUARDED[name]) if name in _GUARDED else None
@@ -75,7 +75,7 @@ _TINY = {torch.float16: "6.2e-05", torch.bfloat16: "1.2e-38"}
 """The least normal number, rounded up to two digits."""
 
 
-def margin_vanishes(event: Event) -> Hazard | None:
+def margin_vanishes(event: OpEvent) -> Hazard | None:
     """A bound of 1 - 1e-6 that is 1 in 16 bits, under a function that has no value or slope there.
 
     Of a cosine, `arc_of_cosine` speaks.
@@ -98,7 +98,7 @@ def margin_vanishes(event: Event) -> Hazard | None:
     )
 
 
-def constant_beyond_format(event: Event) -> Hazard | None:
+def constant_beyond_format(event: OpEvent) -> Hazard | None:
     """A mask fill or an added constant that the 16-bit format cannot hold."""
     name, dtype = base(event), dtype_out(event)
     if dtype not in LOW or dtype is None:
@@ -137,14 +137,14 @@ def _cure(number: float) -> str:
     return "keep it in float32, or stay below torch.finfo(x.dtype).max"
 
 
-def _numbers(event: Event) -> list[float]:
+def _numbers(event: OpEvent) -> list[float]:
     """The constants of a call, as numbers and as tensors that were made from one."""
     args = event.args[:2] if base(event) == "linspace" else event.args  # its third is a count
     numbers = [a for a in (*args, *event.kwargs.values()) if isinstance(a, int | float)]
     return numbers + [f.number for f in event.facts if f.number is not None]
 
 
-def known_beyond_format(event: Event) -> Hazard | None:
+def known_beyond_format(event: OpEvent) -> Hazard | None:
     """A conversion to 16 bits of numbers with known bounds that do not fit: a mask of -1e9."""
     for fact, dtype in narrowed(event):
         limit = torch.finfo(dtype).max
@@ -163,7 +163,7 @@ def known_beyond_format(event: Event) -> Hazard | None:
     return None
 
 
-def masks_that_add_up(event: Event) -> Hazard | None:
+def masks_that_add_up(event: OpEvent) -> Hazard | None:
     """Two masks that each fit, and whose sum does not: a row of -inf alone is nan."""
     dtype = dtype_out(event)
     if base(event) != "add" or dtype not in LOW or dtype is None or len(event.facts) != 2:

@@ -15,9 +15,9 @@ from amp_lessons.amp.explain.hazards.kinds import (
     narrowed,
     operand,
 )
-from amp_lessons.amp.explain.recorder import Event
+from amp_lessons.amp.explain.recorder import OpEvent
 from amp_lessons.amp.explain.rows import Hazard
-from amp_lessons.amp.fakes.ops import LOW
+from amp_lessons.amp.fake_tensors.ops import LOW
 from amp_lessons.core.precision import dtype_name
 
 _MAKES = ("arange", "linspace")
@@ -29,7 +29,7 @@ _INTEGERS = (torch.int64, torch.int32, torch.int16)
 _COUNTS = {"index_add": 3, "scatter_add": 3, "scatter_reduce": 3}
 
 
-def positions(event: Event) -> Hazard | None:
+def positions(event: OpEvent) -> Hazard | None:
     """A grid whose step is smaller than the distance of two 16-bit numbers."""
     dtype = dtype_out(event)
     grids = list(narrowed(event))
@@ -50,13 +50,13 @@ def positions(event: Event) -> Hazard | None:
     return None
 
 
-def _integers(event: Event) -> list[Fact]:
+def _integers(event: OpEvent) -> list[Fact]:
     """Integer operands with dimensions: an op with 16-bit numbers converts them to 16 bits."""
     pairs = zip(event.inputs, event.facts, strict=False)
     return [f for (t, _), f in pairs if not (t.is_floating_point() or t.is_complex()) and t.dim()]
 
 
-def angles(event: Event) -> Hazard | None:
+def angles(event: OpEvent) -> Hazard | None:
     """The sine of an angle that is so large that 16 bits round it by a good part of a turn."""
     fact = operand(event, 0) if base(event) in _ANGLES else None
     if fact is None or fact.rounded is None:
@@ -78,7 +78,7 @@ def angles(event: Event) -> Hazard | None:
     )
 
 
-def _angles_of_integers(event: Event, low: torch.dtype) -> Hazard:
+def _angles_of_integers(event: OpEvent, low: torch.dtype) -> Hazard:
     """Timesteps or positions whose size no trace knows, in 16 bits."""
     rough = 2.0 ** (BITS[low] - 1)
     return hazard(
@@ -92,7 +92,7 @@ def _angles_of_integers(event: Event, low: torch.dtype) -> Hazard:
     )
 
 
-def ids(event: Event) -> Hazard | None:
+def ids(event: OpEvent) -> Hazard | None:
     """Ids or positions that went through 16 bits and became integers again."""
     dtype = dtype_out(event)
     if base(event) != "_to_copy" or dtype not in _INTEGERS:
@@ -111,7 +111,7 @@ def ids(event: Event) -> Hazard | None:
     )
 
 
-def counter(event: Event) -> Hazard | None:
+def counter(event: OpEvent) -> Hazard | None:
     """A 16-bit buffer that is counted up by 1 stops at 2048, or at 256."""
     dtype = dtype_out(event)
     if base(event) != "add" or dtype not in LOW or dtype is None or not event.inputs:
@@ -135,7 +135,7 @@ def _words(fact: Fact) -> str:
     return "integers" if fact.step == int(fact.step) else f"steps of {fact.step:.2g}"
 
 
-def counts(event: Event) -> Hazard | None:
+def counts(event: OpEvent) -> Hazard | None:
     """Ones that are added up one after another in 16 bits stop at 2048 or 256."""
     name, dtype = base(event), dtype_out(event)
     if name not in _COUNTS or dtype not in LOW or dtype is None:

@@ -25,9 +25,9 @@ from amp_lessons.amp.explain.hazards.kinds import (
     narrowed,
     operand,
 )
-from amp_lessons.amp.explain.recorder import Event
+from amp_lessons.amp.explain.recorder import OpEvent
 from amp_lessons.amp.explain.rows import Hazard
-from amp_lessons.amp.fakes.ops import storage_id
+from amp_lessons.amp.fake_tensors.ops import storage_id
 
 _PRODUCTS = {"mm": (0, 1), "bmm": (0, 1), "addmm": (1, 2), "baddbmm": (1, 2), "dot": (0, 1),
              "vdot": (0, 1), "mv": (0, 1)}  # fmt: skip
@@ -51,7 +51,7 @@ _SAFE = 500.0
 """An activation beyond this is rare: what overflows only there is not worth a word."""
 
 
-def square(event: Event) -> Hazard | None:
+def square(event: OpEvent) -> Hazard | None:
     """x * x, x ** n, c * x * x * x and addcmul(a, x, x) in FP16."""
     if dtype_out(event) != torch.float16:
         return None
@@ -71,7 +71,7 @@ def square(event: Event) -> Hazard | None:
     )
 
 
-def _monomial(event: Event) -> tuple[float, float, float] | None:
+def _monomial(event: OpEvent) -> tuple[float, float, float] | None:
     """Bound, power and factor of a result that is factor * x ** power; None if it is none."""
     name = base(event)
     if name == "pow":
@@ -97,7 +97,7 @@ def _limit(power: float, factor: float) -> float:
     return float((LARGEST / abs(factor)) ** (1 / power)) if factor and power > 0 else math.inf
 
 
-def gram(event: Event) -> Hazard | None:
+def gram(event: OpEvent) -> Hazard | None:
     """A matrix times itself in FP16: sums of squares."""
     name = base(event)
     if name not in _PRODUCTS or dtype_out(event) != torch.float16:
@@ -122,7 +122,7 @@ def gram(event: Event) -> Hazard | None:
     )
 
 
-def before_softmax(events: Sequence[Event]) -> set[int]:
+def before_softmax(events: Sequence[OpEvent]) -> set[int]:
     """Rows whose result goes to a softmax, past scales and masks: scores of attention.
 
     They overflow as other scores do, and of those no rule speaks.
@@ -140,7 +140,7 @@ _KEEPS_SCORES = ("mul", "div", "add", "sub", "masked_fill", "where", "_to_copy",
                  "index_put", "native_dropout", "clone")  # fmt: skip
 
 
-def large_factor(event: Event) -> Hazard | None:
+def large_factor(event: OpEvent) -> Hazard | None:
     """x * 1e4 and x / 1e-5 in FP16."""
     if dtype_out(event) != torch.float16 or base(event) not in ("mul", "div"):
         return None
@@ -167,7 +167,7 @@ def large_factor(event: Event) -> Hazard | None:
     )
 
 
-def tiny_factor(event: Event) -> Hazard | None:
+def tiny_factor(event: OpEvent) -> Hazard | None:
     """x * 1e-8 and x / (H * W) in FP16: an ordinary number falls below the least one."""
     if dtype_out(event) != torch.float16 or base(event) not in ("mul", "div"):
         return None
@@ -189,7 +189,7 @@ def tiny_factor(event: Event) -> Hazard | None:
     )
 
 
-def _factor(event: Event) -> tuple[Fact, float, str] | None:
+def _factor(event: OpEvent) -> tuple[Fact, float, str] | None:
     """The operand that is scaled, the factor, and how to show it."""
     a, b = operand(event, 0), operand(event, 1)
     if a is None or b is None:
@@ -203,7 +203,7 @@ def _factor(event: Event) -> tuple[Fact, float, str] | None:
     return None
 
 
-def exponential(event: Event) -> Hazard | None:
+def exponential(event: OpEvent) -> Hazard | None:
     """exp and its kin, where they stay in FP16."""
     name = base(event)
     if name not in _EXPONENTIALS or dtype_out(event) != torch.float16:
@@ -219,7 +219,7 @@ def exponential(event: Event) -> Hazard | None:
     )
 
 
-def narrowed_growth(event: Event) -> Hazard | None:
+def narrowed_growth(event: OpEvent) -> Hazard | None:
     """A square, an exponential or a scaled value that is brought from float32 to FP16."""
     for fact, dtype in narrowed(event):
         if dtype != torch.float16 or fact.learned or fact.bounded:
@@ -261,7 +261,7 @@ def _above(what: str) -> str:
     return "they are on average above" if what.startswith("a sum") else "x is above"
 
 
-def small_divisor(event: Event) -> Hazard | None:
+def small_divisor(event: OpEvent) -> Hazard | None:
     """1 / (x + 1e-5) and p / q.clamp(1e-5) in FP16: the guard is there, and its inverse is inf."""
     if dtype_out(event) != torch.float16 or base(event) not in ("div", "reciprocal"):
         return None
@@ -285,7 +285,7 @@ def small_divisor(event: Event) -> Hazard | None:
     )
 
 
-def _any_number_divided(event: Event, above: Fact, below: Fact) -> Hazard | None:
+def _any_number_divided(event: OpEvent, above: Fact, below: Fact) -> Hazard | None:
     """a / (relu(b) + 1e-7): ordinary numbers over a guard that is not 0 and still too small."""
     limit = LARGEST * below.low
     if below.made[0] in _NORMALISERS or above.of == below.of or limit >= 1:
@@ -298,7 +298,7 @@ def _any_number_divided(event: Event, above: Fact, below: Fact) -> Hazard | None
     )
 
 
-def area(event: Event) -> Hazard | None:
+def area(event: OpEvent) -> Hazard | None:
     """(x2 - x1) * (y2 - y1), or width * height, of boxes in FP16."""
     if base(event) != "mul" or dtype_out(event) != torch.float16 or len(event.facts) != 2:
         return None
@@ -316,7 +316,7 @@ def area(event: Event) -> Hazard | None:
     )
 
 
-def _two_columns(event: Event) -> bool:
+def _two_columns(event: OpEvent) -> bool:
     """Whether two columns of one tensor are multiplied, such as ``wh[:, 0] * wh[:, 1]``."""
     (a, _), (b, _) = event.inputs
     if not a.dim() or a.shape != b.shape or a.stride() != b.stride():
@@ -329,6 +329,6 @@ def _two_columns(event: Event) -> bool:
     return bool(0 < abs(first - second) < step <= _COLUMNS)
 
 
-def _overflow(event: Event, message: str, fix: str, certain: bool = False) -> Hazard:
+def _overflow(event: OpEvent, message: str, fix: str, certain: bool = False) -> Hazard:
     severity = WRONG if certain else WATCH
     return hazard(event, "overflow", severity, message, fix, overflows=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from amp_lessons.amp.explain.hazards.kinds import RAISES, hazard
-from amp_lessons.amp.explain.recorder import Event
+from amp_lessons.amp.explain.recorder import OpEvent
 from amp_lessons.amp.explain.rows import Hazard
-from amp_lessons.amp.fakes.ops import LOW
+from amp_lessons.amp.fake_tensors.ops import LOW
 from amp_lessons.core.precision import dtype_name
 
 _SOLVERS = (
@@ -21,7 +21,7 @@ _SOLVERS = (
 _HALF = (torch.float16, torch.complex32)
 
 
-def solver_in_low(event: Event) -> Hazard | None:
+def solver_in_low(event: OpEvent) -> Hazard | None:
     """Solvers and distances have no 16-bit kernel. The fake one, which ran here, has."""
     if event.row.op.partition("::")[2] not in _SOLVERS:
         return None
@@ -37,7 +37,7 @@ def solver_in_low(event: Event) -> Hazard | None:
     )
 
 
-def fft_in_low(event: Event) -> Hazard | None:
+def fft_in_low(event: OpEvent) -> Hazard | None:
     """cuFFT's half precision takes powers of two only, and a CPU has no 16-bit transform at all.
 
     The check is in PyTorch's aten/src/ATen/native/cuda/CuFFTPlanCache.h (`CuFFTConfig`).
@@ -68,7 +68,7 @@ def fft_in_low(event: Event) -> Hazard | None:
     )
 
 
-def _lengths(event: Event) -> list[int]:
+def _lengths(event: OpEvent) -> list[int]:
     """The lengths that are transformed, of the real signal for the inverse."""
     source, dims = event.args[0], event.args[1]
     lengths = [source.shape[d] for d in dims]

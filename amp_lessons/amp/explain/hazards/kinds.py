@@ -14,9 +14,9 @@ from torch import Tensor
 
 from amp_lessons.amp.explain.facts import Fact
 from amp_lessons.amp.explain.facts.fact import constant
-from amp_lessons.amp.explain.recorder import Event
+from amp_lessons.amp.explain.recorder import OpEvent
 from amp_lessons.amp.explain.rows import Hazard
-from amp_lessons.amp.fakes.ops import LOW
+from amp_lessons.amp.fake_tensors.ops import LOW
 
 RAISES, WRONG, WATCH = "raises", "wrong numbers", "watch"
 BITS = {torch.float16: 11, torch.bfloat16: 8}
@@ -155,7 +155,7 @@ KINDS = {kind.name: kind for kind in _ALL}
 
 
 def hazard(
-    event: Event, kind: str, severity: str, message: str, fix: str = "", overflows: bool = False
+    event: OpEvent, kind: str, severity: str, message: str, fix: str = "", overflows: bool = False
 ) -> Hazard:
     """A hazard of one op. Without ``fix`` the cure is its kind's."""
     row = event.row
@@ -190,13 +190,13 @@ def made(
     )
 
 
-def base(event: Event) -> str:
+def base(event: OpEvent) -> str:
     """The op's name without "aten::" and without the underscore of the in-place form."""
     name = event.row.op.partition("::")[2]
     return name if name.startswith("_") else name.rstrip("_")
 
 
-def operand(event: Event, place: int) -> Fact | None:
+def operand(event: OpEvent, place: int) -> Fact | None:
     """What is known of the argument at this place: a tensor, or a number. None for the rest."""
     if len(event.args) <= place:
         return None
@@ -210,11 +210,11 @@ def operand(event: Event, place: int) -> Fact | None:
     return None
 
 
-def dtype_out(event: Event) -> torch.dtype | None:
+def dtype_out(event: OpEvent) -> torch.dtype | None:
     return event.outputs[0].dtype if event.outputs else None
 
 
-def narrowed(event: Event) -> Iterator[tuple[Fact, torch.dtype]]:
+def narrowed(event: OpEvent) -> Iterator[tuple[Fact, torch.dtype]]:
     """What was brought to 16 bits at this op, by the model or for it by autocast, and to what."""
     name, low = base(event), dtype_out(event)
     if name in ("_to_copy", "copy") and low in LOW and low is not None:
@@ -229,7 +229,7 @@ def narrowed(event: Event) -> Iterator[tuple[Fact, torch.dtype]]:
             yield fact.wide, tensor.dtype
 
 
-def _is_attention(event: Event) -> bool:
+def _is_attention(event: OpEvent) -> bool:
     """Whether this is a step of attention, for which as a whole its mask was cast."""
     return event.row.call == "scaled_dot_product_attention"
 

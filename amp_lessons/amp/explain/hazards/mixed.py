@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping
 
 from torch import Tensor
 
-from amp_lessons.amp.explain.going_on import Refusal
+from amp_lessons.amp.explain.dtype_recovery import DtypeRefusal
 from amp_lessons.amp.explain.hazards.kinds import RAISES, WATCH, base, hazard, made
-from amp_lessons.amp.explain.recorder import Event, dtypes_that_differ
+from amp_lessons.amp.explain.recorder import OpEvent, dtypes_that_differ
 from amp_lessons.amp.explain.rows import Hazard
-from amp_lessons.amp.fakes.ops import LOW
+from amp_lessons.amp.fake_tensors.ops import LOW
 from amp_lessons.core.precision import dtype_name
 
 
-def dtypes_in_one_op(event: Event) -> Hazard | None:
+def dtypes_in_one_op(event: OpEvent) -> Hazard | None:
     """Real kernels of some ops refuse two dtypes. The fake ones, which ran here, do not look."""
     dtypes = dtypes_that_differ(event.func, (t for t, _ in event.inputs))
     if not dtypes:
@@ -23,12 +23,12 @@ def dtypes_in_one_op(event: Event) -> Hazard | None:
     return hazard(event, "dtypes that differ", RAISES, message)
 
 
-def of_raised(refused: Iterable[Refusal]) -> list[Hazard]:
+def of_raised(refused: Iterable[DtypeRefusal]) -> list[Hazard]:
     """Calls that torch refuses for their dtypes; the trace went on with one dtype."""
     return [_raised(refusal) for refusal in refused]
 
 
-def _raised(refusal: Refusal) -> Hazard:
+def _raised(refusal: DtypeRefusal) -> Hazard:
     op = refusal.op.strip("_").removesuffix("_ex")
     if len(refusal.dtypes) > 1:
         kind = "dtypes that differ"
@@ -60,7 +60,7 @@ def _meeting(dtypes: list[str], op: str) -> str:
     return f"{op.strip('_')} takes one dtype and gets {' and '.join(dtypes)}"
 
 
-def mixed_in_place(event: Event) -> Hazard | None:
+def mixed_in_place(event: OpEvent) -> Hazard | None:
     """In-place and out= are not autocast: the result keeps the dtype of what it is written to."""
     if not event.func._schema.is_mutable or not _asked_for(event) or dtypes_in_one_op(event):
         return None
@@ -81,13 +81,13 @@ def mixed_in_place(event: Event) -> Hazard | None:
     )
 
 
-def _asked_for(event: Event) -> bool:
+def _asked_for(event: OpEvent) -> bool:
     """Whether the model itself wrote in place; torch's own ops do so inside as they see fit."""
     call = event.row.call
     return call.startswith("__") or call in (event.row.short_op, f"{event.row.short_op}_")
 
 
-def _written(event: Event) -> Tensor | None:
+def _written(event: OpEvent) -> Tensor | None:
     out = event.kwargs.get("out")
     if isinstance(out, Tensor):
         return out

@@ -18,9 +18,9 @@ from amp_lessons.amp.explain.hazards.kinds import (
     hazard,
     operand,
 )
-from amp_lessons.amp.explain.recorder import Event
+from amp_lessons.amp.explain.recorder import OpEvent
 from amp_lessons.amp.explain.rows import Hazard
-from amp_lessons.amp.fakes.ops import LOW
+from amp_lessons.amp.fake_tensors.ops import LOW
 from amp_lessons.core.precision import dtype_name
 
 
@@ -69,7 +69,7 @@ def _stored(model: nn.Module, dtype: torch.dtype, names: list[str]) -> Hazard:
     )
 
 
-def running_average(event: Event) -> Hazard | None:
+def running_average(event: OpEvent) -> Hazard | None:
     """A 16-bit buffer that moves by a small share of the difference stops before it arrives."""
     dtype = dtype_out(event)
     if dtype not in LOW or dtype is None or not event.inputs:
@@ -90,7 +90,7 @@ def running_average(event: Event) -> Hazard | None:
     )
 
 
-def _share(event: Event) -> float:
+def _share(event: OpEvent) -> float:
     """By what share of the difference this op moves a buffer; 0 if it does not do so.
 
     The forms are ``b * 0.999``, ``b.lerp(x, 0.001)`` and ``b += 0.001 * (x - b)``.
@@ -110,7 +110,7 @@ def _share(event: Event) -> float:
     return 0.0
 
 
-def float64(event: Event) -> Hazard | None:
+def float64(event: OpEvent) -> Hazard | None:
     """A float64 tensor that enters the model, or one that the model makes.
 
     A tensor without dimensions takes no part in type promotion, and does no harm.
@@ -133,7 +133,7 @@ def float64(event: Event) -> Hazard | None:
     )
 
 
-def came_back(events: Sequence[Event]) -> set[str]:
+def came_back(events: Sequence[OpEvent]) -> set[str]:
     """Modules that convert float64 back to fewer bits: they meant what they did."""
     return {
         event.row.path

@@ -9,9 +9,9 @@ import math
 
 from amp_lessons.amp.explain.facts import Fact
 from amp_lessons.amp.explain.hazards.kinds import BITS, WATCH, WRONG, base, hazard, operand
-from amp_lessons.amp.explain.recorder import Event
+from amp_lessons.amp.explain.recorder import OpEvent
 from amp_lessons.amp.explain.rows import Hazard
-from amp_lessons.amp.fakes.ops import LOW
+from amp_lessons.amp.fake_tensors.ops import LOW
 from amp_lessons.core.precision import dtype_name
 
 _LOGS = ("log", "log2", "log10", "log1p", "logit", "special_xlog1py", "xlogy", "atanh")
@@ -26,7 +26,7 @@ _BETTER = {
 }
 
 
-def bce_after_sigmoid(event: Event) -> Hazard | None:
+def bce_after_sigmoid(event: OpEvent) -> Hazard | None:
     """1 - p needs more digits than p in 16 bit has."""
     fact = operand(event, 0)
     if event.row.op != "aten::binary_cross_entropy" or fact is None:
@@ -41,7 +41,7 @@ def bce_after_sigmoid(event: Event) -> Hazard | None:
     )
 
 
-def log_of_probability(event: Event) -> Hazard | None:
+def log_of_probability(event: OpEvent) -> Hazard | None:
     """The log of a sigmoid, a softmax or a uniform number that 16 bit rounded, perhaps to zero."""
     name = base(event)
     place = 1 if name in ("xlogy", "special_xlog1py") else 0
@@ -61,14 +61,14 @@ def log_of_probability(event: Event) -> Hazard | None:
     return _log(event, fact, "1 gives log(0) = -inf" if fact.complement else "0 gives -inf")
 
 
-def _of_minus(event: Event, fact: Fact) -> Hazard | None:
+def _of_minus(event: OpEvent, fact: Fact) -> Hazard | None:
     """log1p(-p), where p can be 1."""
     if fact.source not in ("sigmoid", "softmax") or fact.made[0] != "neg" or fact.low > -1:
         return None
     return _log(event, fact, "1 gives log(0) = -inf", complement=True)
 
 
-def _inverse(event: Event, fact: Fact) -> Hazard | None:
+def _inverse(event: OpEvent, fact: Fact) -> Hazard | None:
     """logit(sigmoid(x)) and atanh(tanh(x)), where the inner one rounds to 1."""
     eps = event.args[1] if len(event.args) > 1 else event.kwargs.get("eps")
     inner = ("tanh",) if base(event) == "atanh" else ("sigmoid", "softmax")
@@ -79,7 +79,7 @@ def _inverse(event: Event, fact: Fact) -> Hazard | None:
     return _log(event, fact, f"1 gives an infinite {base(event)}")
 
 
-def _log(event: Event, fact: Fact, ends: str, complement: bool = False) -> Hazard:
+def _log(event: OpEvent, fact: Fact, ends: str, complement: bool = False) -> Hazard:
     better = _BETTER[fact.source]
     if base(event) in ("atanh", "logit"):
         better = f"keep the value that {fact.source} was taken of"
@@ -95,7 +95,7 @@ def _log(event: Event, fact: Fact, ends: str, complement: bool = False) -> Hazar
     )
 
 
-def odds(event: Event) -> Hazard | None:
+def odds(event: OpEvent) -> Hazard | None:
     """p / (1 - p), where p rounds to 1."""
     fact = operand(event, 1 if base(event) == "div" else 0)
     if base(event) not in ("div", "reciprocal") or fact is None or fact.lost is not None:
@@ -111,7 +111,7 @@ def odds(event: Event) -> Hazard | None:
     )
 
 
-def cancellation(event: Event) -> Hazard | None:
+def cancellation(event: OpEvent) -> Hazard | None:
     """A root or a log of 1 - c * c, with a c that has 11 or 8 bits."""
     name, fact = base(event), operand(event, 0)
     if fact is None or name not in (*_ROOTS, *_NEAREST, "log1p", "div"):
@@ -145,7 +145,7 @@ _APART = 0.02
 """A difference beyond this has a few digits left after its operands were rounded."""
 
 
-def _distance(event: Event, name: str) -> Hazard:
+def _distance(event: OpEvent, name: str) -> Hazard:
     """|x|² + |y|² - 2xy, where the product was rounded to 16 bits."""
     roots = name in _ROOTS
     harm = f"its {name} is far off, or nan" if roots else "the nearest one may be another"
@@ -159,7 +159,7 @@ def _distance(event: Event, name: str) -> Hazard:
     )
 
 
-def _one_minus_exp(event: Event, fact: Fact) -> Hazard:
+def _one_minus_exp(event: OpEvent, fact: Fact) -> Hazard:
     return hazard(
         event,
         "cancellation",
@@ -170,7 +170,7 @@ def _one_minus_exp(event: Event, fact: Fact) -> Hazard:
     )
 
 
-def gamma_by_difference(event: Event) -> Hazard | None:
+def gamma_by_difference(event: OpEvent) -> Hazard | None:
     """lgamma(a + b) - lgamma(a) in 16 bits: both are large, and their difference is not."""
     if base(event) not in ("sub", "add", "rsub") or len(event.facts) != 2:
         return None
@@ -187,7 +187,7 @@ def gamma_by_difference(event: Event) -> Hazard | None:
     )
 
 
-def variance_by_difference(event: Event) -> Hazard | None:
+def variance_by_difference(event: OpEvent) -> Hazard | None:
     """mean(x * x) - mean(x) ** 2, with means that have 11 or 8 bits."""
     if base(event) not in ("sub", "rsub", "add") or not event.made:
         return None
@@ -206,7 +206,7 @@ def variance_by_difference(event: Event) -> Hazard | None:
     )
 
 
-def arc_of_cosine(event: Event) -> Hazard | None:
+def arc_of_cosine(event: OpEvent) -> Hazard | None:
     """acos of a cosine that a 16-bit product rounded, perhaps past 1."""
     fact = operand(event, 0)
     if base(event) not in ("acos", "asin") or fact is None or fact.rounded is None:

@@ -20,7 +20,7 @@ from amp_lessons.amp.explain.hazards.kinds import (
     hazard,
     operand,
 )
-from amp_lessons.amp.explain.recorder import Event
+from amp_lessons.amp.explain.recorder import OpEvent
 from amp_lessons.amp.explain.rows import Hazard
 
 _SUMS = ("sum", "nansum", "cumsum", "_fft_r2c", "_fft_c2c", "_fft_c2r")
@@ -32,7 +32,7 @@ _ORDINARY = 100.0
 """A sum that overflows only where the elements are on average beyond this is left alone."""
 
 
-def sum_in_low(event: Event) -> Hazard | None:
+def sum_in_low(event: OpEvent) -> Hazard | None:
     """A sum of so many FP16 numbers that ordinary ones overflow."""
     if base(event) not in _SUMS or dtype_out(event) not in (torch.float16, torch.complex32):
         return None
@@ -52,7 +52,7 @@ def sum_in_low(event: Event) -> Hazard | None:
     )
 
 
-def product_as_sum(event: Event) -> Hazard | None:
+def product_as_sum(event: OpEvent) -> Hazard | None:
     """A product that adds up with one sign: with ones, or of masks and probabilities."""
     places = _PRODUCTS.get(base(event))
     if places is None or dtype_out(event) != torch.float16:
@@ -87,7 +87,7 @@ def product_as_sum(event: Event) -> Hazard | None:
     )
 
 
-def _count(event: Event) -> int:
+def _count(event: OpEvent) -> int:
     """How many elements go into one of the result; 0 if that is not known."""
     source = event.args[0]
     name = base(event)
@@ -106,7 +106,7 @@ def _count(event: Event) -> int:
     return before // after
 
 
-def variance_in_low(event: Event) -> Hazard | None:
+def variance_in_low(event: OpEvent) -> Hazard | None:
     """A variance in FP16 is a square of the spread."""
     if base(event) not in _VARIANCES or dtype_out(event) != torch.float16:
         return None

@@ -7,6 +7,6 @@ data itself is in `explain.rows`.
 """
 
 from amp_lessons.amp.explain.report.explanation import Explanation
-from amp_lessons.amp.explain.rows import Cast, Hazard, Input, Module, Row, Totals, Trace
+from amp_lessons.amp.explain.rows import Cast, Hazard, Input, Module, OpRow, Totals, Trace
 
-__all__ = ["Cast", "Explanation", "Hazard", "Input", "Module", "Row", "Totals", "Trace"]
+__all__ = ["Cast", "Explanation", "Hazard", "Input", "Module", "OpRow", "Totals", "Trace"]

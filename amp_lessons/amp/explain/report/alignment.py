@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from amp_lessons.amp.explain.report.names import pattern, place
-from amp_lessons.amp.explain.rows import LOW_NAMES, Row, Trace
+from amp_lessons.amp.explain.rows import LOW_NAMES, OpRow, Trace
 from amp_lessons.amp.roofline import ALIGNMENT, BYTES
 
 CUBLAS = "https://docs.nvidia.com/cuda/cublas/index.html#tensor-core-usage"
@@ -52,7 +52,7 @@ def find_misfits(trace: Trace) -> tuple[Misfit, ...]:
     """All sizes that don't fit, those with the most FLOPs first. None on a CPU."""
     if trace.device != "cuda":
         return ()
-    groups: dict[tuple[str, int], list[Row]] = {}
+    groups: dict[tuple[str, int], list[OpRow]] = {}
     for row in trace.rows:
         if row.computed_in in LOW_NAMES:
             for name, size in _sizes(row):
@@ -69,7 +69,7 @@ def find_misfits(trace: Trace) -> tuple[Misfit, ...]:
     return tuple(sorted(found, key=lambda misfit: -misfit.flops))
 
 
-def _sizes(row: Row) -> Iterator[tuple[str, int]]:
+def _sizes(row: OpRow) -> Iterator[tuple[str, int]]:
     """The sizes of a product by name; nothing for an op that isn't one."""
     name, shapes = row.short_op, row.shapes_in
     if name in ("mm", "bmm", "addmm", "baddbmm") and len(shapes) >= 2:
@@ -79,7 +79,7 @@ def _sizes(row: Row) -> Iterator[tuple[str, int]]:
         yield from _channels(row)
 
 
-def _channels(row: Row) -> Iterator[tuple[str, int]]:
+def _channels(row: OpRow) -> Iterator[tuple[str, int]]:
     """A convolution's channels. One in groups has other kernels, and is left out."""
     images, weight = row.shapes_in[:2]
     if len(images) < 3 or images[1] != weight[1]:

@@ -32,11 +32,11 @@ class Casting:
     repeat_bytes: int
     spared: int
     spared_bytes: int
-    places: tuple[Place, ...]
+    places: tuple[CastPlace, ...]
 
 
 @dataclass(frozen=True)
-class Place:
+class CastPlace:
     """Casts alike.
 
     Attributes:
@@ -71,13 +71,13 @@ def casting_of(trace: Trace, costs: Costs | None = None) -> Casting:
     )
 
 
-def _places(ran: list[tuple[str, Cast]]) -> tuple[Place, ...]:
+def _places(ran: list[tuple[str, Cast]]) -> tuple[CastPlace, ...]:
     groups: dict[tuple[str, str, str], list[int]] = defaultdict(list)
     for path, cast in ran:
         what = "activations" if cast.what == "activation" else "weights"
         change = f"{brief(cast.source)} → {brief(cast.target)}"
         groups[pattern(path), what, change].append(cast.bytes_moved)
-    found = [Place(*key, len(moved), sum(moved)) for key, moved in groups.items()]
+    found = [CastPlace(*key, len(moved), sum(moved)) for key, moved in groups.items()]
     return tuple(sorted(found, key=lambda place: -place.bytes_moved))
 
 

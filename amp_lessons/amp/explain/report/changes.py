@@ -14,7 +14,7 @@ from difflib import SequenceMatcher
 
 from amp_lessons.amp.explain.report.digest import Digest, hazards_in_words
 from amp_lessons.amp.explain.report.names import duration, pattern, place
-from amp_lessons.amp.explain.rows import Hazard, Row, Trace
+from amp_lessons.amp.explain.rows import Hazard, OpRow, Trace
 from amp_lessons.core.errors import AmpLessonsError
 from amp_lessons.core.precision import brief
 from amp_lessons.core.sizes import size
@@ -51,7 +51,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Changes:
+class TraceDiff:
     """Everything in which two traces differ.
 
     Attributes:
@@ -94,7 +94,7 @@ class Changes:
 _MADE_WITH = ("model", "device", "dtype", "torch", "gpu", "values")
 
 
-def compare(before: Trace, after: Trace) -> Changes:
+def compare(before: Trace, after: Trace) -> TraceDiff:
     """What changed from one trace to the other.
 
     Raises:
@@ -108,7 +108,7 @@ def compare(before: Trace, after: Trace) -> Changes:
     expected = set(map(id, (a for a, _ in swapped)))
     dtypes = [(a.path, a.shown_op, _runs(a), _runs(b)) for a, b in other if id(a) not in expected]
     hazards_gone, hazards_new = _hazards(before, after)
-    return Changes(
+    return TraceDiff(
         before,
         after,
         tuple(_figures(Digest(before), Digest(after))),
@@ -137,12 +137,12 @@ def _check(before: Trace, after: Trace) -> None:
 
 
 def _matched(
-    before: Iterable[Row], after: Iterable[Row]
-) -> tuple[list[tuple[Row, Row]], list[Row], list[Row]]:
+    before: Iterable[OpRow], after: Iterable[OpRow]
+) -> tuple[list[tuple[OpRow, OpRow]], list[OpRow], list[OpRow]]:
     """Pairs of the same op in the same module; rows without a partner before, and after."""
     old, new = _of_modules(before), _of_modules(after)
-    pairs: list[tuple[Row, Row]] = []
-    alone: tuple[list[Row], list[Row]] = ([], [])
+    pairs: list[tuple[OpRow, OpRow]] = []
+    alone: tuple[list[OpRow], list[OpRow]] = ([], [])
     for path in dict.fromkeys((*old, *new)):
         left, right = old.get(path, []), new.get(path, [])
         names = [[row.shown_op for row in rows] for rows in (left, right)]
@@ -156,14 +156,14 @@ def _matched(
     return pairs, *alone
 
 
-def _of_modules(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = defaultdict(list)
+def _of_modules(rows: Iterable[OpRow]) -> dict[str, list[OpRow]]:
+    found: dict[str, list[OpRow]] = defaultdict(list)
     for row in rows:
         found[row.path].append(row)
     return found
 
 
-def _runs(row: Row) -> str:
+def _runs(row: OpRow) -> str:
     """What an op runs in, and what it gives if that is something else."""
     inside, out = brief(row.computed_in), brief(row.dtype_out)
     return inside if inside == out else f"{inside}, gives {out}"
@@ -224,12 +224,12 @@ def _time(digest: Digest) -> str:
     return f"{duration(digest.seconds)} on {gpu}"
 
 
-def _casts(row: Row) -> int:
+def _casts(row: OpRow) -> int:
     return sum(cast.how != "from cache" for cast in row.casts)
 
 
 def _by_module(
-    before: Trace, after: Trace, count: Callable[[Row], int], words: Callable[[int], str]
+    before: Trace, after: Trace, count: Callable[[OpRow], int], words: Callable[[int], str]
 ) -> tuple[Figure, ...]:
     """Modules in which a number differs, the largest difference first."""
     sums: tuple[Counter[str], Counter[str]] = (Counter(), Counter())

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from amp_lessons.amp.explain.report import page
-from amp_lessons.amp.explain.report.changes import Changes, Figure, OpChange
+from amp_lessons.amp.explain.report.changes import Figure, OpChange, TraceDiff
 from amp_lessons.amp.explain.report.changes_text import NOTHING_CHANGED, run_in_words
 from amp_lessons.amp.explain.report.digest import Digest, headline
 from amp_lessons.amp.explain.report.names import plural, shown, times
@@ -18,7 +18,7 @@ from amp_lessons.amp.explain.rows import Trace
 from amp_lessons.core.precision import brief
 
 
-def whole(changes: Changes) -> str:
+def whole(changes: TraceDiff) -> str:
     """One page, complete in itself: the differences, then the two reports."""
     title = f"What changed in {changes.after.model}"
     runs = (("before", run_in_words(changes.before)), ("after", run_in_words(changes.after)))
@@ -31,7 +31,7 @@ def whole(changes: Changes) -> str:
     return page.document(title, page.boxed("".join(parts)))
 
 
-def _differences(changes: Changes) -> Iterable[str]:
+def _differences(changes: TraceDiff) -> Iterable[str]:
     if changes.empty:
         return (f"<p>{escape(NOTHING_CHANGED)}</p>",)
     return (
@@ -49,7 +49,7 @@ def _figures(title: str, what: str, figures: Sequence[Figure]) -> str:
     return _listed(title, (what, "before", "after"), rows, unfolded=what == "total")
 
 
-def _ops(changes: Changes) -> str:
+def _ops(changes: TraceDiff) -> str:
     dtypes = [_op(change) for change in changes.dtypes]
     if changes.swapped:
         low = (brief(changes.before.dtype), brief(changes.after.dtype))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from amp_lessons.amp.explain.report.changes import Changes, Figure, OpChange
+from amp_lessons.amp.explain.report.changes import Figure, OpChange, TraceDiff
 from amp_lessons.amp.explain.report.digest import hazard_name
 from amp_lessons.amp.explain.report.layout import NARROWEST, pairs, paragraph, table
 from amp_lessons.amp.explain.report.names import plural, shown, times
-from amp_lessons.amp.explain.report.text import Line
+from amp_lessons.amp.explain.report.text import ReportLine
 from amp_lessons.amp.explain.rows import Hazard, Trace
 from amp_lessons.core.precision import brief
 from amp_lessons.core.states import look
@@ -20,13 +20,13 @@ NOTHING_CHANGED = (
 )
 
 
-def lines_of(changes: Changes, width: int = 80, top: int | None = None) -> list[Line]:
+def lines_of(changes: TraceDiff, width: int = 80, top: int | None = None) -> list[ReportLine]:
     """What changed, in lines of at most ``width`` characters."""
     width, top = max(width, NARROWEST), top or TOP
     runs = (("before", run_in_words(changes.before)), ("after", run_in_words(changes.after)))
-    found = [Line(line, "title") for line in pairs(runs, width)]
+    found = [ReportLine(line, "title") for line in pairs(runs, width)]
     if changes.empty:
-        return [*found, Line(""), *map(Line, paragraph(NOTHING_CHANGED, width))]
+        return [*found, ReportLine(""), *map(ReportLine, paragraph(NOTHING_CHANGED, width))]
     found += _figures("", changes.figures, width, len(changes.figures))
     found += _ops(changes, width, top)
     found += _figures("Casts by module", changes.casts, width, top)
@@ -42,58 +42,58 @@ def run_in_words(trace: Trace) -> str:
     return f"{trace.model}, {trace.device}, {trace.dtype}{gpu}, torch {trace.torch}"
 
 
-def _figures(title: str, figures: Sequence[Figure], width: int, top: int) -> Iterator[Line]:
+def _figures(title: str, figures: Sequence[Figure], width: int, top: int) -> Iterator[ReportLine]:
     if not figures:
         return
-    yield Line("")
+    yield ReportLine("")
     heads = (title, "before", "after")
     rows = [(shown(f.name), f.before, f.after) for f in figures[:top]]
     first, *others = table(heads, rows, width)
-    yield Line(first, "heading")
-    yield from map(Line, others)
+    yield ReportLine(first, "heading")
+    yield from map(ReportLine, others)
     yield from _more(len(figures) - top, "module")
 
 
-def _ops(changes: Changes, width: int, top: int) -> Iterator[Line]:
+def _ops(changes: TraceDiff, width: int, top: int) -> Iterator[ReportLine]:
     if changes.swapped or changes.dtypes:
-        yield Line("")
-        yield Line("Ops in another dtype", "heading")
+        yield ReportLine("")
+        yield ReportLine("Ops in another dtype", "heading")
     if changes.swapped:
         low = (brief(changes.before.dtype), brief(changes.after.dtype))
-        yield Line(f"  {plural(changes.swapped, 'op')}: {low[0]} → {low[1]}")
+        yield ReportLine(f"  {plural(changes.swapped, 'op')}: {low[0]} → {low[1]}")
     yield from _list(changes.dtypes, width, top)
     for title, ops in (("Ops that are gone", changes.gone), ("New ops", changes.new)):
         if ops:
-            yield Line("")
-            yield Line(title, "heading")
+            yield ReportLine("")
+            yield ReportLine(title, "heading")
             yield from _list(ops, width, top)
 
 
-def _list(ops: Sequence[OpChange], width: int, top: int) -> Iterator[Line]:
+def _list(ops: Sequence[OpChange], width: int, top: int) -> Iterator[ReportLine]:
     for change in ops[:top]:
         dtypes = " → ".join(filter(None, (change.before, change.after)))
         text = f"{shown(change.module)}: {change.op}{times(change.count)}, {dtypes}"
-        yield from map(Line, paragraph(text, width, "  ", "    "))
+        yield from map(ReportLine, paragraph(text, width, "  ", "    "))
     yield from _more(len(ops) - top, "line")
 
 
 def _hazards(
     title: str, hazards: Sequence[Hazard], width: int, top: int, cured: bool = True
-) -> Iterator[Line]:
+) -> Iterator[ReportLine]:
     """Hazards by name; with what goes wrong and its fix, unless they are ``cured``."""
     if not hazards:
         return
-    yield Line("")
-    yield Line(title, "heading")
+    yield ReportLine("")
+    yield ReportLine(title, "heading")
     for hazard in hazards[:top]:
         mark = f"{look(hazard.severity).symbol} "
         for text in paragraph(f"{hazard.severity}: {hazard_name(hazard)}", width, mark, "  "):
-            yield Line(text, hazard.severity)
+            yield ReportLine(text, hazard.severity)
         for words in () if cured else (hazard.message, f"Fix: {hazard.fix}"):
-            yield from map(Line, paragraph(words, width, "    "))
+            yield from map(ReportLine, paragraph(words, width, "    "))
     yield from _more(len(hazards) - top, "hazard")
 
 
-def _more(count: int, noun: str) -> Iterator[Line]:
+def _more(count: int, noun: str) -> Iterator[ReportLine]:
     if count > 0:
-        yield Line(f"  and {plural(count, noun).replace(' ', ' more ')} (--top)", "faint")
+        yield ReportLine(f"  and {plural(count, noun).replace(' ', ' more ')} (--top)", "faint")

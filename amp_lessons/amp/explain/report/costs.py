@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from amp_lessons.amp.explain.rows import Cast, Row, Trace
+from amp_lessons.amp.explain.rows import Cast, OpRow, Trace
 from amp_lessons.amp.roofline import Gpu, find_gpu, floor_seconds
 
 DEFAULT_GPU = "H200"
@@ -29,7 +29,7 @@ class Costs:
 
     gpu: Gpu
 
-    def of_row(self, row: Row) -> float:
+    def of_row(self, row: OpRow) -> float:
         """Seconds of the op itself, without the casts before it."""
         return floor_seconds(self.gpu, self.format_of(row), row.flops, row.bytes_moved)
 
@@ -41,11 +41,11 @@ class Costs:
         """Seconds to read and write so many bytes."""
         return count / self.gpu.bytes_per_second()
 
-    def with_casts(self, row: Row) -> float:
+    def with_casts(self, row: OpRow) -> float:
         """Seconds of the op and of the casts that it needs."""
         return self.of_row(row) + sum(map(self.of_cast, row.casts))
 
-    def format_of(self, row: Row) -> str:
+    def format_of(self, row: OpRow) -> str:
         """Which of the GPU's peaks holds for a row.
 
         PyTorch lets cuDNN compute float32 convolutions and RNNs in TF32 unless told otherwise, and

@@ -4,7 +4,7 @@ The keys are a contract: they are added to, and never renamed within a version.
 
 - ``format``, ``version``: "amp-lessons explain" and 1.
 - ``model``, ``device``, ``dtype``, ``torch``, ``gpu``, ``values``, ``notes``: as in `Trace`.
-- ``rows``, ``modules``, ``hazards``, ``totals``: as in `Row`, `Module`, `Hazard` and `Totals`;
+- ``rows``, ``modules``, ``hazards``, ``totals``: as in `OpRow`, `Module`, `Hazard` and `Totals`;
   bytes and FLOPs are whole numbers. ``totals`` also has ``share_16bit``, ``casts_step`` and
   ``saved_ratio``.
 - ``estimate``: the GPU, and seconds by its peaks for the forward, its FP32 ops and its casts; null
@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from amp_lessons.amp.explain.report.digest import Digest
-from amp_lessons.amp.explain.report.tree import Node
-from amp_lessons.amp.explain.rows import Cast, Hazard, Input, Module, Row, Totals, Trace
-from amp_lessons.amp.fakes.not_run import NotRun
+from amp_lessons.amp.explain.report.tree import ModuleNode
+from amp_lessons.amp.explain.rows import Cast, Hazard, Input, Module, OpRow, Totals, Trace
+from amp_lessons.amp.fake_tensors.not_run import NotRun
 from amp_lessons.core.errors import AmpLessonsError
 
 FORMAT, VERSION = "amp-lessons explain", 1
@@ -64,7 +64,7 @@ def _estimate(digest: Digest) -> dict[str, Any] | None:
     }
 
 
-def _branch(node: Node) -> dict[str, Any]:
+def _branch(node: ModuleNode) -> dict[str, Any]:
     return {
         "paths": list(node.paths),
         "label": node.label,
@@ -133,13 +133,13 @@ def from_dict(data: dict[str, Any]) -> Trace:
 _WORDS = ("model", "device", "dtype", "torch", "gpu", "values")
 
 
-def _row(data: dict[str, Any]) -> Row:
+def _row(data: dict[str, Any]) -> OpRow:
     data = data | {
         "casts": [_made(Cast, cast) for cast in data["casts"]],
         "inputs": [_made(Input, given) for given in data["inputs"]],
         "shapes_in": [tuple(shape) for shape in data["shapes_in"]],
     }
-    return _made(Row, data)
+    return _made(OpRow, data)
 
 
 def _made(kind: type[Record], data: dict[str, Any]) -> Record:

@@ -15,9 +15,9 @@ from amp_lessons.amp.explain.report.casting import Casting, casting_of
 from amp_lessons.amp.explain.report.costs import Costs, costs_of
 from amp_lessons.amp.explain.report.islands import WIDE, Island, find_islands
 from amp_lessons.amp.explain.report.names import duration, flop, percent, plural, shown, some, times
-from amp_lessons.amp.explain.report.tree import Node, fold, grow
-from amp_lessons.amp.explain.rows import Hazard, Row, Trace
-from amp_lessons.amp.fakes.not_run import NotRun, worth_naming
+from amp_lessons.amp.explain.report.tree import ModuleNode, fold, grow
+from amp_lessons.amp.explain.rows import Hazard, OpRow, Trace
+from amp_lessons.amp.fake_tensors.not_run import NotRun, worth_naming
 from amp_lessons.core.precision import brief
 from amp_lessons.core.sizes import size
 
@@ -43,7 +43,7 @@ class Digest:
         return costs_of(self.trace)
 
     @cached_property
-    def tree(self) -> Node:
+    def tree(self) -> ModuleNode:
         """The model by module, with repeated blocks folded."""
         return fold(grow(self.trace, self.costs))
 
@@ -201,7 +201,7 @@ class Digest:
         return f"{weights}, {plural(totals.ops, 'op')} in the forward"
 
 
-def _attention(row: Row) -> tuple[str, str, str]:
+def _attention(row: OpRow) -> tuple[str, str, str]:
     return row.path, row.kernel, row.kernel_why
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from amp_lessons.amp.explain.report import data, page
 from amp_lessons.amp.explain.report.digest import Digest, headline
-from amp_lessons.amp.explain.report.text import ALL, Line, Options, lines_of
+from amp_lessons.amp.explain.report.text import ALL, ReportLine, ReportOptions, lines_of
 from amp_lessons.amp.explain.rows import Trace
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _STYLES = {
 }
 
 
-def in_colour(lines: Sequence[Line]) -> RenderableType:
+def in_colour(lines: Sequence[ReportLine]) -> RenderableType:
     """Lines for a rich console. Colour is never all that tells two lines apart."""
     from rich.text import Text
 
@@ -52,11 +52,11 @@ class Explanation(Trace):
         return [f"{label}: {words}" for label, words in self.digest.summary()]
 
     def text(self, width: int = 80, **options: Any) -> str:
-        """The report in lines of at most ``width``; the options are those of `Options`."""
-        lines = lines_of(self.digest, width, Options(**options))
+        """The report in lines of at most ``width``; the options are those of `ReportOptions`."""
+        lines = lines_of(self.digest, width, ReportOptions(**options))
         return "\n".join(line.text for line in lines)
 
-    def renderable(self, width: int = 80, options: Options = ALL) -> RenderableType:
+    def renderable(self, width: int = 80, options: ReportOptions = ALL) -> RenderableType:
         """The same for a rich console, in colour."""
         return in_colour(lines_of(self.digest, width, options))
 

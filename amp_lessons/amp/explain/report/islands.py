@@ -12,7 +12,7 @@ from itertools import groupby
 
 from amp_lessons.amp.explain.report.costs import Costs
 from amp_lessons.amp.explain.report.names import in_runs, op_name, pattern, place
-from amp_lessons.amp.explain.rows import LOW_NAMES, Row, Trace
+from amp_lessons.amp.explain.rows import LOW_NAMES, OpRow, Trace
 from amp_lessons.core.precision import brief
 
 WIDE = ("float32", "float64")
@@ -48,7 +48,7 @@ def find_islands(trace: Trace, costs: Costs | None = None) -> tuple[Island, ...]
     """All islands of a model that computes in 16 bit somewhere, the slowest first."""
     if not any(row.computed_in in LOW_NAMES for row in trace.rows):
         return ()
-    groups: dict[tuple[str, tuple[str, ...], str], list[list[Row]]] = {}
+    groups: dict[tuple[str, tuple[str, ...], str], list[list[OpRow]]] = {}
     for run in _runs(trace.rows):
         ops = tuple(in_runs(map(op_name, run)))
         groups.setdefault((pattern(run[0].path), ops, _why(run[0])), []).append(run)
@@ -57,10 +57,10 @@ def find_islands(trace: Trace, costs: Costs | None = None) -> tuple[Island, ...]
     return tuple(sorted(found, key=lambda island: -island.share))
 
 
-def _runs(rows: Sequence[Row]) -> Iterator[list[Row]]:
+def _runs(rows: Sequence[OpRow]) -> Iterator[list[OpRow]]:
     """Neighbours in float32 in the same module. A call of attention stands by itself."""
 
-    def alike(row: Row) -> tuple[bool, str, str]:
+    def alike(row: OpRow) -> tuple[bool, str, str]:
         return row.computed_in in WIDE, row.path, row.kernel
 
     for (wide, _, _), run in groupby(rows, key=alike):
@@ -70,7 +70,7 @@ def _runs(rows: Sequence[Row]) -> Iterator[list[Row]]:
 
 def _island(
     key: tuple[str, tuple[str, ...], str],
-    runs: list[list[Row]],
+    runs: list[list[OpRow]],
     costs: Costs | None,
     whole: float,
 ) -> Island:
@@ -89,16 +89,16 @@ def _island(
     )
 
 
-def _weight(rows: Sequence[Row], costs: Costs | None) -> float:
+def _weight(rows: Sequence[OpRow], costs: Costs | None) -> float:
     return sum(map(costs.with_casts, rows)) if costs else float(_bytes(rows))
 
 
-def _bytes(rows: Sequence[Row]) -> int:
+def _bytes(rows: Sequence[OpRow]) -> int:
     casts = sum(cast.bytes_moved for row in rows for cast in row.casts)
     return casts + sum(row.bytes_moved for row in rows)
 
 
-def _why(row: Row) -> str:
+def _why(row: OpRow) -> str:
     """What brought this op to float32."""
     wide = brief(row.computed_in)
     if row.kernel:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from amp_lessons.amp.explain.rows import Row
-from amp_lessons.amp.fakes.not_run import pattern
+from amp_lessons.amp.explain.rows import OpRow
+from amp_lessons.amp.fake_tensors.not_run import pattern
 
 ITSELF = "the model itself"
 
 
-def op_name(row: Row) -> str:
+def op_name(row: OpRow) -> str:
     """An op as a reader knows it: "linear (addmm)", or "attention [flash]" for a fused kernel."""
     if row.kernel:
         return row.short_op.strip("_") if row.kernel == "math" else f"attention [{row.kernel}]"

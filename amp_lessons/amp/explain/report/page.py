@@ -21,8 +21,8 @@ from amp_lessons.amp.explain.report.digest import (
 from amp_lessons.amp.explain.report.lessons import lesson_link, lesson_words
 from amp_lessons.amp.explain.report.names import count, duration, percent
 from amp_lessons.amp.explain.report.text import casts_of, dtypes, label_of, marks
-from amp_lessons.amp.explain.report.tree import Node, cut, levels
-from amp_lessons.amp.explain.rows import LOW_NAMES, Hazard, Row
+from amp_lessons.amp.explain.report.tree import ModuleNode, cut, levels
+from amp_lessons.amp.explain.rows import LOW_NAMES, Hazard, OpRow
 from amp_lessons.core.precision import brief
 from amp_lessons.core.sizes import size
 from amp_lessons.core.states import look
@@ -192,16 +192,16 @@ def _tree(digest: Digest, most: int | None) -> str:
     return unfolding("By module", inner, unfolded=True)
 
 
-def _lines(node: Node, depth: int) -> int:
+def _lines(node: ModuleNode, depth: int) -> int:
     """Lines of the tree with so many levels unfolded below the model."""
     return 1 + (sum(_lines(child, depth - 1) for child in node.children) if depth else 0)
 
 
-def _node(node: Node, whole: float, unfolded: int) -> str:
+def _node(node: ModuleNode, whole: float, unfolded: int) -> str:
     line = _line(label_of(node), node, whole)
     own = ""
     if node.own_ops and node.children:
-        alone = Node(node.paths, "", "", node.own, node.own)
+        alone = ModuleNode(node.paths, "", "", node.own, node.own)
         own = f'<div class="leaf">{_line(f"own ops: {node.own_ops}", alone, whole)}</div>'
     if not node.children:
         return f'<div class="leaf">{line}</div>'
@@ -213,7 +213,7 @@ def _node(node: Node, whole: float, unfolded: int) -> str:
 _HEADS = ("time", "FLOP", "16-bit", "casts", "moved", "saved", "out")
 
 
-def _line(label: str, node: Node, whole: float) -> str:
+def _line(label: str, node: ModuleNode, whole: float) -> str:
     """A node's name, and its numbers in columns; each with its unit for who hears the page."""
     total, share = node.total, node.total.share_16bit
     part = total.seconds / whole if whole else 0.0
@@ -292,7 +292,7 @@ def _ops(digest: Digest, most: int) -> str:
     return unfolding(f"Ops: {len(rows)}", inner, unfolded=len(rows) <= SMALL)
 
 
-def _op(row: Row) -> str:
+def _op(row: OpRow) -> str:
     low = ' class="low"' if row.computed_in in LOW_NAMES else ""
     cells = (str(row.number), row.path or ".", row.shown_op, *dtypes(row), casts_of(row))
     inner = "".join(f"<td{low}>{escape(cell)}</td>" for cell in cells)

@@ -15,7 +15,7 @@ from amp_lessons.amp.explain.report.changes import compare
 from amp_lessons.amp.explain.report.data import read
 from amp_lessons.amp.explain.report.digest import hazard_name
 from amp_lessons.amp.explain.report.explanation import Explanation, in_colour
-from amp_lessons.amp.explain.report.text import ALL, Options
+from amp_lessons.amp.explain.report.text import ALL, ReportOptions
 from amp_lessons.amp.explain.rows import Hazard, Trace
 from amp_lessons.core.errors import AmpLessonsError
 from amp_lessons.core.files import write_atomically
@@ -38,7 +38,7 @@ class Output:
         fail_on: "raises" and "overflow": hazards that end the command with status 1.
     """
 
-    options: Options = ALL
+    options: ReportOptions = ALL
     json: bool = False
     html: Path | None = None
     before: Trace | None = None

@@ -18,8 +18,8 @@ from amp_lessons.amp.explain.report.digest import (
 from amp_lessons.amp.explain.report.layout import NARROWEST, pairs, paragraph, table
 from amp_lessons.amp.explain.report.lessons import lesson_words
 from amp_lessons.amp.explain.report.names import count, duration, in_runs, percent, times
-from amp_lessons.amp.explain.report.tree import Node, cut, levels
-from amp_lessons.amp.explain.rows import Cast, Hazard, Row
+from amp_lessons.amp.explain.report.tree import ModuleNode, cut, levels
+from amp_lessons.amp.explain.rows import Cast, Hazard, OpRow
 from amp_lessons.core.precision import brief
 from amp_lessons.core.sizes import size
 from amp_lessons.core.states import look
@@ -32,7 +32,7 @@ _FIRST = 3  # hazards in the summary
 
 
 @dataclass(frozen=True)
-class Options:
+class ReportOptions:
     """What a report shows.
 
     Args:
@@ -48,19 +48,19 @@ class Options:
     ops: bool | None = None
 
 
-ALL = Options()
+ALL = ReportOptions()
 """The whole report, as deep as fits on a screen."""
 
 
 @dataclass(frozen=True)
-class Line:
+class ReportLine:
     """A line of the report and what it is: "", "title", "heading", "faint", or a severity."""
 
     text: str
     role: str = ""
 
 
-def lines_of(digest: Digest, width: int = 80, options: Options = ALL) -> list[Line]:
+def lines_of(digest: Digest, width: int = 80, options: ReportOptions = ALL) -> list[ReportLine]:
     """The report, in lines of at most ``width`` characters."""
     width = max(width, NARROWEST)
     found = list(_summary(digest, width))
@@ -77,29 +77,31 @@ def lines_of(digest: Digest, width: int = 80, options: Options = ALL) -> list[Li
 # ---- its parts ----------------------------------------------------------------------------------
 
 
-def _summary(digest: Digest, width: int) -> Iterator[Line]:
+def _summary(digest: Digest, width: int) -> Iterator[ReportLine]:
     trace = digest.trace
-    yield from (Line(text, "title") for text in paragraph(headline(trace), width))
-    yield from (Line(t, "faint") for t in paragraph(made_with(trace, digest.costs), width))
-    yield Line("")
-    yield from map(Line, pairs(digest.summary(), width))
+    yield from (ReportLine(text, "title") for text in paragraph(headline(trace), width))
+    yield from (ReportLine(t, "faint") for t in paragraph(made_with(trace, digest.costs), width))
+    yield ReportLine("")
+    yield from map(ReportLine, pairs(digest.summary(), width))
     serious = [hazard for hazard in trace.hazards if hazard.severity != "watch"]
     for hazard in serious[:_FIRST]:
         mark = f"{look(hazard.severity).symbol} "
         for text in paragraph(hazard_name(hazard), width, mark, "  "):
-            yield Line(text, hazard.severity)
+            yield ReportLine(text, hazard.severity)
     for note in digest.notes:
-        yield from (Line(text, "faint") for text in paragraph(f"Note: {note}", width, "", "  "))
+        yield from (
+            ReportLine(text, "faint") for text in paragraph(f"Note: {note}", width, "", "  ")
+        )
 
 
-def _heading(text: str, width: int, about: str = "") -> Iterator[Line]:
-    yield Line("")
-    yield Line(text, "heading")
+def _heading(text: str, width: int, about: str = "") -> Iterator[ReportLine]:
+    yield ReportLine("")
+    yield ReportLine(text, "heading")
     if about:
-        yield from (Line(line, "faint") for line in paragraph(about, width))
+        yield from (ReportLine(line, "faint") for line in paragraph(about, width))
 
 
-def _hazards(digest: Digest, width: int) -> Iterator[Line]:
+def _hazards(digest: Digest, width: int) -> Iterator[ReportLine]:
     hazards = digest.trace.hazards
     if not hazards:
         return
@@ -107,13 +109,13 @@ def _hazards(digest: Digest, width: int) -> Iterator[Line]:
     for hazard in hazards:
         mark = f"{look(hazard.severity).symbol} "
         for text in paragraph(f"{hazard.severity}: {hazard_name(hazard)}", width, mark, "  "):
-            yield Line(text, hazard.severity)
+            yield ReportLine(text, hazard.severity)
         for words in (hazard.message, f"Fix: {hazard.fix}", lesson_words(hazard.lesson)):
             if words:
-                yield from map(Line, paragraph(words, width, "    "))
+                yield from map(ReportLine, paragraph(words, width, "    "))
 
 
-def _tree(digest: Digest, width: int, options: Options) -> Iterator[Line]:
+def _tree(digest: Digest, width: int, options: ReportOptions) -> Iterator[ReportLine]:
     tree = digest.tree
     if not tree.children:
         return
@@ -127,11 +129,11 @@ def _tree(digest: Digest, width: int, options: Options) -> Iterator[Line]:
         time = [percent(node.total.seconds / whole)] if digest.costs else []
         found = [marks(node.met_below())] if marked else []
         rows.append(["  " * depth + label_of(node), *time, *_cells(node), *found])
-    yield from map(Line, table(heads, rows, width))
+    yield from map(ReportLine, table(heads, rows, width))
     hidden = levels(tree) - levels(shown_tree)
     if hidden > 0:
         more = levels(shown_tree) + 1
-        yield Line(f"--depth {more} goes one level deeper (of {levels(tree)})", "faint")
+        yield ReportLine(f"--depth {more} goes one level deeper (of {levels(tree)})", "faint")
 
 
 _HEADS = ("FLOP", "16-bit", "casts", "moved", "saved", "out")
@@ -147,7 +149,7 @@ def _legend(digest: Digest) -> str:
     )
 
 
-def _that_fits(tree: Node, options: Options) -> Node:
+def _that_fits(tree: ModuleNode, options: ReportOptions) -> ModuleNode:
     """The tree to the depth that was asked for, or to the deepest that fits on a screen."""
     top = options.top
     if options.depth is not None:
@@ -159,22 +161,22 @@ def _that_fits(tree: Node, options: Options) -> Node:
     return best if len(list(_walk(best))) <= LINES or top else cut(tree, depth, LINES // 2)
 
 
-def _walk(node: Node, depth: int = 0) -> Iterator[tuple[int, Node]]:
+def _walk(node: ModuleNode, depth: int = 0) -> Iterator[tuple[int, ModuleNode]]:
     """Nodes with their depth. A parent's own ops come as a node before its children."""
     yield depth, node
     if node.children and node.own.ops:
-        yield depth + 1, Node(node.paths, f"own ops: {node.own_ops}", "", node.own, node.own)
+        yield depth + 1, ModuleNode(node.paths, f"own ops: {node.own_ops}", "", node.own, node.own)
     for child in node.children:
         yield from _walk(child, depth + 1)
 
 
-def label_of(node: Node) -> str:
+def label_of(node: ModuleNode) -> str:
     """Path, repeats and class."""
     kind = f" {node.kind}" if node.kind else ""
     return f"{node.label}{times(node.count) if node.kind else ''}{kind}"
 
 
-def _cells(node: Node) -> list[str]:
+def _cells(node: ModuleNode) -> list[str]:
     total = node.total
     share = total.share_16bit
     return [
@@ -195,7 +197,7 @@ def marks(hazards: list[Hazard]) -> str:
     )
 
 
-def _islands(digest: Digest, width: int, top: int) -> Iterator[Line]:
+def _islands(digest: Digest, width: int, top: int) -> Iterator[ReportLine]:
     islands = [island for island in digest.islands[:top] if island.share >= WORTH]
     if not islands:
         return
@@ -211,10 +213,10 @@ def _islands(digest: Digest, width: int, top: int) -> Iterator[Line]:
         head = f"{percent(island.share):>4}  "
         where = f" ({island.where})" if island.where else ""
         text = f"{island_name(island)}: {took}{size(island.bytes_moved)}; {island.why}{where}"
-        yield from map(Line, paragraph(text, width, head, "      "))
+        yield from map(ReportLine, paragraph(text, width, head, "      "))
 
 
-def _misfits(digest: Digest, width: int, top: int) -> Iterator[Line]:
+def _misfits(digest: Digest, width: int, top: int) -> Iterator[ReportLine]:
     misfits = [misfit for misfit in digest.misfits[:top] if misfit.share >= WORTH]
     if not misfits:
         return
@@ -223,14 +225,14 @@ def _misfits(digest: Digest, width: int, top: int) -> Iterator[Line]:
     yield from _heading("Sizes to pad", width, about)
     for misfit in misfits:
         head = f"{percent(misfit.share):>4}  "
-        yield from map(Line, paragraph(misfit_in_words(misfit), width, head, "      "))
+        yield from map(ReportLine, paragraph(misfit_in_words(misfit), width, head, "      "))
 
 
 def _of(shown_now: int, all_of_them: int) -> str:
     return f", the largest {shown_now} of {all_of_them}." if shown_now < all_of_them else "."
 
 
-def _ops(digest: Digest, width: int) -> Iterator[Line]:
+def _ops(digest: Digest, width: int) -> Iterator[ReportLine]:
     yield from _heading("Ops", width)
     rows = [
         (f"{row.number:>3} {row.path or '.'} {row.shown_op}", *dtypes(row), casts_of(row))
@@ -239,9 +241,9 @@ def _ops(digest: Digest, width: int) -> Iterator[Line]:
     heads = ("  # module and op", "in", "runs in", "out", "casts")
     numbers = [row[:4] for row in rows]
     for line, row in _with_casts(heads, numbers, rows, width):
-        yield Line(line)
+        yield ReportLine(line)
         if row and row[4]:
-            yield from (Line(t, "faint") for t in paragraph(row[4], width, " " * 6))
+            yield from (ReportLine(t, "faint") for t in paragraph(row[4], width, " " * 6))
 
 
 def _with_casts(heads, numbers, rows, width) -> Iterator[tuple[str, tuple[str, ...] | None]]:
@@ -254,13 +256,13 @@ def _with_casts(heads, numbers, rows, width) -> Iterator[tuple[str, tuple[str, .
         yield line, rows[ends[number]] if number in ends else None
 
 
-def dtypes(row: Row) -> tuple[str, str, str]:
+def dtypes(row: OpRow) -> tuple[str, str, str]:
     """The dtypes that go in, in which it computes, and that come out, in few characters."""
     given = ", ".join(in_runs(brief(dtype) for dtype in row.dtypes_in))
     return given, brief(row.computed_in), brief(row.dtype_out)
 
 
-def casts_of(row: Row) -> str:
+def casts_of(row: OpRow) -> str:
     """The casts of a row in words."""
     return "; ".join(in_runs(cast_text(cast, row.path) for cast in row.casts))
 

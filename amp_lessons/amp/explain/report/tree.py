@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 
 from amp_lessons.amp.explain.report.costs import Costs
 from amp_lessons.amp.explain.report.names import op_name, plural, ranges, times
-from amp_lessons.amp.explain.rows import LOW_NAMES, Hazard, Module, Row, Trace
+from amp_lessons.amp.explain.rows import LOW_NAMES, Hazard, Module, OpRow, Trace
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Sums:
 NOTHING = Sums()
 
 
-def sums_of(rows: Iterable[Row], costs: Costs | None = None) -> Sums:
+def sums_of(rows: Iterable[OpRow], costs: Costs | None = None) -> Sums:
     """What these rows come to."""
     total = NOTHING
     for row in rows:
@@ -71,7 +71,7 @@ def sums_of(rows: Iterable[Row], costs: Costs | None = None) -> Sums:
 
 
 @dataclass(frozen=True)
-class Node:
+class ModuleNode:
     """A module, several that are the same, or what was cut off.
 
     Attributes:
@@ -93,7 +93,7 @@ class Node:
     ops: tuple[str, ...] = ()
     dtype_out: str = ""
     hazards: tuple[Hazard, ...] = ()
-    children: tuple[Node, ...] = ()
+    children: tuple[ModuleNode, ...] = ()
 
     @property
     def count(self) -> int:
@@ -106,7 +106,7 @@ class Node:
         counts = Counter(self.ops)
         return ", ".join(f"{op}{times(n * self.count)}" for op, n in sorted(counts.items()))
 
-    def walk(self) -> Iterator[Node]:
+    def walk(self) -> Iterator[ModuleNode]:
         """The node and everything below it, parents first."""
         yield self
         for child in self.children:
@@ -123,7 +123,7 @@ class _Branch:
     """A module while the tree grows."""
 
     module: Module
-    rows: list[Row] = field(default_factory=list)
+    rows: list[OpRow] = field(default_factory=list)
     hazards: list[Hazard] = field(default_factory=list)
     children: list[_Branch] = field(default_factory=list)
 
@@ -131,7 +131,7 @@ class _Branch:
 # ---- growing ------------------------------------------------------------------------------------
 
 
-def grow(trace: Trace, costs: Costs | None = None) -> Node:
+def grow(trace: Trace, costs: Costs | None = None) -> ModuleNode:
     """The tree of a trace: a node for each module that ran an op, or has a hazard."""
     branches = _branches(trace)
     for row in trace.rows:
@@ -139,7 +139,7 @@ def grow(trace: Trace, costs: Costs | None = None) -> Node:
     for hazard in trace.hazards:
         for path in hazard.paths or ("",):
             branches[path if path in branches else ""].hazards.append(hazard)
-    (root,) = _ripe(branches[""], "", costs) or (Node(("",), trace.model, trace.model),)
+    (root,) = _ripe(branches[""], "", costs) or (ModuleNode(("",), trace.model, trace.model),)
     return replace(root, label=trace.model, kind="")
 
 
@@ -158,7 +158,7 @@ def _branches(trace: Trace) -> dict[str, _Branch]:
     return branches
 
 
-def _ripe(branch: _Branch, parent: str, costs: Costs | None) -> list[Node]:
+def _ripe(branch: _Branch, parent: str, costs: Costs | None) -> list[ModuleNode]:
     """The branch as a node; its children in its place if it is a list that never ran itself."""
     path = branch.module.path
     is_list = path and not branch.rows and not branch.hazards and not branch.module.calls
@@ -174,7 +174,7 @@ def _ripe(branch: _Branch, parent: str, costs: Costs | None) -> list[Node]:
         return []
     total = sum((node.total for node in below), own)
     return [
-        Node(
+        ModuleNode(
             (path,),
             path.removeprefix(f"{parent}.") if parent else path,
             branch.module.kind,
@@ -191,14 +191,14 @@ def _ripe(branch: _Branch, parent: str, costs: Costs | None) -> list[Node]:
 # ---- folding ------------------------------------------------------------------------------------
 
 
-def fold(node: Node) -> Node:
+def fold(node: ModuleNode) -> ModuleNode:
     """Siblings that differ in their number alone become one node, at every depth.
 
     ``layers.0`` to ``layers.23`` become "layers.0–23" if all that the report shows of them is the
     same, down to the last op. One that differs stays by itself.
     """
     folded = [fold(child) for child in node.children]
-    groups: dict[object, list[Node]] = {}
+    groups: dict[object, list[ModuleNode]] = {}
     for child in folded:
         stem, number = _numbered(child.label)
         key = (stem, _likeness(child)) if number is not None else child.paths
@@ -212,7 +212,7 @@ def _numbered(label: str) -> tuple[str, int | None]:
     return (found[1], int(found[2])) if found else (label, None)
 
 
-def _likeness(node: Node) -> tuple[object, ...]:
+def _likeness(node: ModuleNode) -> tuple[object, ...]:
     """Everything that the report shows of a node, but for its path."""
     hazards = tuple(sorted((h.kind, h.severity, h.message) for h in node.hazards))
     below = tuple((child.label, _likeness(child)) for child in node.children)
@@ -220,7 +220,7 @@ def _likeness(node: Node) -> tuple[object, ...]:
     return (node.kind, whole, node.ops, node.dtype_out, hazards, node.count, below)
 
 
-def _as_one(nodes: Sequence[Node]) -> Node:
+def _as_one(nodes: Sequence[ModuleNode]) -> ModuleNode:
     """Nodes that are alike as one that stands for all."""
     first = nodes[0]
     if len(nodes) == 1:
@@ -231,7 +231,7 @@ def _as_one(nodes: Sequence[Node]) -> Node:
     return replace(merged, label=stem + ranges(n for n in numbers if n is not None))
 
 
-def _merged(nodes: Sequence[Node]) -> Node:
+def _merged(nodes: Sequence[ModuleNode]) -> ModuleNode:
     """Several nodes in one, and so their children, pair by pair."""
     first = nodes[0]
     return replace(
@@ -249,7 +249,7 @@ def _merged(nodes: Sequence[Node]) -> Node:
 # ---- cutting ------------------------------------------------------------------------------------
 
 
-def cut(node: Node, depth: int | None = None, top: int | None = None) -> Node:
+def cut(node: ModuleNode, depth: int | None = None, top: int | None = None) -> ModuleNode:
     """The tree to a depth, with the ``top`` largest children of each node.
 
     The children that are left out become one node, the last. What lies below the depth stays in
@@ -272,18 +272,18 @@ def cut(node: Node, depth: int | None = None, top: int | None = None) -> Node:
     return replace(node, children=tuple(cut(child, deeper, top) for child in children))
 
 
-def _weight(node: Node) -> tuple[float, int, int]:
+def _weight(node: ModuleNode) -> tuple[float, int, int]:
     return (node.total.seconds, node.total.flops, node.total.bytes_moved)
 
 
-def _remainder(rest: Sequence[Node]) -> Node:
+def _remainder(rest: Sequence[ModuleNode]) -> ModuleNode:
     total = sum((node.total for node in rest), NOTHING)
     paths = tuple(path for node in rest for path in node.paths)
     hazards = tuple({id(h): h for node in rest for h in node.met_below()}.values())
     label = plural(len(paths), "smaller module")
-    return Node(paths, label, "", total=total, hazards=hazards)
+    return ModuleNode(paths, label, "", total=total, hazards=hazards)
 
 
-def levels(node: Node) -> int:
+def levels(node: ModuleNode) -> int:
     """How deep the tree is: 0 for a node without children."""
     return max((levels(child) + 1 for child in node.children), default=0)

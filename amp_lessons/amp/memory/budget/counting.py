@@ -12,14 +12,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from amp_lessons.amp.explain.passes import Asked, what_raises
-from amp_lessons.amp.fakes.attention import gpu_named, settings
-from amp_lessons.amp.fakes.errors import MODEL_RAISES, TraceError
-from amp_lessons.amp.fakes.models import check_inputs, check_model
-from amp_lessons.amp.fakes.modes import check_device
-from amp_lessons.amp.fakes.not_run import NotRun, worth_naming
+from amp_lessons.amp.explain.passes import TraceRequest, what_raises
+from amp_lessons.amp.fake_tensors.attention import gpu_named, settings
+from amp_lessons.amp.fake_tensors.errors import MODEL_RAISES, TraceError
+from amp_lessons.amp.fake_tensors.models import check_inputs, check_model
+from amp_lessons.amp.fake_tensors.modes import check_device
+from amp_lessons.amp.fake_tensors.not_run import NotRun, worth_naming
 from amp_lessons.amp.loading.batches import batch_of, of_batch, with_batch
-from amp_lessons.amp.loading.given import DoorError, Given
+from amp_lessons.amp.loading.model_spec import LoadedModel, LoadError
 from amp_lessons.amp.memory.training import (
     AUTOCAST,
     PRECISIONS,
@@ -175,7 +175,7 @@ class Survey:
 
 
 def survey(
-    given: Given,
+    given: LoadedModel,
     optimizer: str = "adamw",
     device: str = "cuda",
     loss: Loss | None = None,
@@ -197,9 +197,9 @@ def survey(
         TraceError: if no precision can be traced.
     """
     if optimizer not in OPTIMIZERS:
-        raise DoorError(f"--optimizer {optimizer}: choose one of {', '.join(OPTIMIZERS)}")
+        raise LoadError(f"--optimizer {optimizer}: choose one of {', '.join(OPTIMIZERS)}")
     if device not in ("cpu", "cuda"):
-        raise DoorError(f"--device {device}: choose cuda or cpu")
+        raise LoadError(f"--device {device}: choose cuda or cpu")
     check_model(given.model)
     inner = getattr(given.model, "_orig_mod", given.model)
     check_inputs(inner, given.args, dict(given.kwargs))
@@ -208,7 +208,9 @@ def survey(
     more = with_batch(given, 2 * batch) if batch else None
     more_target = of_batch(target, batch, 2 * batch) if batch else None
 
-    def count(what: Given, precision: str, wanted: Any) -> tuple[Memory, tuple[ModuleMemory, ...]]:
+    def count(
+        what: LoadedModel, precision: str, wanted: Any
+    ) -> tuple[Memory, tuple[ModuleMemory, ...]]:
         return memory_by_module(
             what.model,
             *what.args,
@@ -226,7 +228,7 @@ def survey(
         """Why a step in this precision can't run, although fake tensors run it; "" if it can."""
         floats = torch.bfloat16 if precision == "bf16" else None
         low = AUTOCAST[precision]
-        asked = Asked(
+        asked = TraceRequest(
             inner, given.args, device, low or torch.float16, given.kwargs, loss, target, train,
             gpu=gpu, floats=floats,
         )  # fmt: skip

@@ -16,7 +16,7 @@ LISTS = ("ModuleList", "ModuleDict")
 
 
 @dataclass
-class Node:
+class MemoryNode:
     """A module with all that is inside it, in bytes.
 
     Attributes:
@@ -34,13 +34,13 @@ class Node:
     cast_cache: int = 0
     count: int = 1
     own: ModuleMemory | None = None
-    children: list[Node] = field(default_factory=list)
+    children: list[MemoryNode] = field(default_factory=list)
 
     @property
     def bytes(self) -> tuple[int, int, int, int]:
         return self.parameters, self.trained, self.activations, self.cast_cache
 
-    def alike(self, other: Node) -> bool:
+    def alike(self, other: MemoryNode) -> bool:
         """Whether two blocks have the same classes and bytes throughout."""
         return (
             (self.kind, self.bytes, len(self.children))
@@ -51,12 +51,12 @@ class Node:
         )
 
 
-def tree(modules: Sequence[ModuleMemory]) -> Node:
+def tree(modules: Sequence[ModuleMemory]) -> MemoryNode:
     """The modules of a model as a tree; its root is the model."""
-    nodes: dict[str, Node] = {}
+    nodes: dict[str, MemoryNode] = {}
     for module in modules:
         outer, _, name = module.path.rpartition(".")
-        node = Node(
+        node = MemoryNode(
             name,
             module.kind,
             module.parameters,
@@ -73,12 +73,12 @@ def tree(modules: Sequence[ModuleMemory]) -> Node:
     return nodes[""]
 
 
-def rows(root: Node, depth: int) -> Iterator[tuple[int, Node]]:
+def rows(root: MemoryNode, depth: int) -> Iterator[tuple[int, MemoryNode]]:
     """Each row with its level, from the children of the root on, collapsed and down to a depth."""
     yield from _rows(root, 0, depth)
 
 
-def _rows(node: Node, level: int, depth: int) -> Iterator[tuple[int, Node]]:
+def _rows(node: MemoryNode, level: int, depth: int) -> Iterator[tuple[int, MemoryNode]]:
     if level >= depth:
         return
     for block in _collapsed(node.children):
@@ -87,7 +87,7 @@ def _rows(node: Node, level: int, depth: int) -> Iterator[tuple[int, Node]]:
             yield from _rows(block, level + 1, depth)
 
 
-def _collapsed(children: Sequence[Node]) -> Iterator[Node]:
+def _collapsed(children: Sequence[MemoryNode]) -> Iterator[MemoryNode]:
     start = 0
     while start < len(children):
         end = start + 1
@@ -97,7 +97,7 @@ def _collapsed(children: Sequence[Node]) -> Iterator[Node]:
         start = end
 
 
-def _follow(first: Node, other: Node) -> bool:
+def _follow(first: MemoryNode, other: MemoryNode) -> bool:
     """Whether two blocks are of one list and alike."""
     place, _, number = first.name.rpartition(".")
     its_place, _, its_number = other.name.rpartition(".")
@@ -105,7 +105,7 @@ def _follow(first: Node, other: Node) -> bool:
     return in_one_list and first.alike(other)
 
 
-def _together(blocks: Sequence[Node]) -> Node:
+def _together(blocks: Sequence[MemoryNode]) -> MemoryNode:
     """One row for equal blocks: the bytes of all of them, also in what is inside."""
     first = blocks[0]
     if len(blocks) == 1:
@@ -113,8 +113,8 @@ def _together(blocks: Sequence[Node]) -> Node:
     return _times(first, len(blocks), f"{first.name}–{blocks[-1].name.rpartition('.')[2]}")
 
 
-def _times(node: Node, count: int, name: str) -> Node:
-    return Node(
+def _times(node: MemoryNode, count: int, name: str) -> MemoryNode:
+    return MemoryNode(
         name,
         node.kind,
         parameters=count * node.parameters,
@@ -127,9 +127,9 @@ def _times(node: Node, count: int, name: str) -> Node:
     )
 
 
-def _without_lists(node: Node) -> None:
+def _without_lists(node: MemoryNode) -> None:
     """Put the modules of a list in its place, under names such as ``h.0``."""
-    flat: list[Node] = []
+    flat: list[MemoryNode] = []
     for child in node.children:
         _without_lists(child)
         if child.kind in LISTS and child.children:
@@ -141,7 +141,7 @@ def _without_lists(node: Node) -> None:
     node.children = flat
 
 
-def _sum(node: Node) -> None:
+def _sum(node: MemoryNode) -> None:
     for child in node.children:
         _sum(child)
         node.parameters += child.parameters

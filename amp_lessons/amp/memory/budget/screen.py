@@ -163,16 +163,16 @@ def _modules(found: Survey, precision: str, depth: int, top: int | None, width: 
     return table
 
 
-def _largest(lines: list[tuple[int, rollup.Node]], states: int, top: int | None) -> set[int]:
+def _largest(lines: list[tuple[int, rollup.MemoryNode]], states: int, top: int | None) -> set[int]:
     by_need = sorted(lines, key=lambda line: -_need(line[1], states))
     return {id(node) for _, node in by_need[: len(lines) if top is None else top]}
 
 
-def _need(node: rollup.Node, states: int) -> int:
+def _need(node: rollup.MemoryNode, states: int) -> int:
     return node.parameters + states * node.trained + node.activations + node.cast_cache
 
 
-def _name(level: int, node: rollup.Node, room: int) -> Text:
+def _name(level: int, node: rollup.MemoryNode, room: int) -> Text:
     """A module's name and class; the class goes below, and further in, where one line is full."""
     times = f" ×{node.count}" if node.count > 1 else ""
     name = f"{'  ' * level}{node.name}{times}"
@@ -180,6 +180,6 @@ def _name(level: int, node: rollup.Node, room: int) -> Text:
     return Text(name).append(f"{between}{node.kind}", style="dim")
 
 
-def _cells(node: rollup.Node, states: int) -> list[str]:
+def _cells(node: rollup.MemoryNode, states: int) -> list[str]:
     counts = (node.parameters, states * node.trained, node.activations, node.cast_cache)
     return [size(count) if count else "" for count in counts]

@@ -5,8 +5,8 @@
 """
 
 from amp_lessons.amp.speed.bench.modes import MODES, Mode
-from amp_lessons.amp.speed.bench.planning import Plan, check_fits, plan
-from amp_lessons.amp.speed.bench.runner import Report, departure, pieces, run
+from amp_lessons.amp.speed.bench.planning import WorkloadCost, check_fits, plan
+from amp_lessons.amp.speed.bench.runner import BenchReport, departure, pieces, run
 from amp_lessons.amp.speed.bench.workloads import (
     PRESETS,
     BenchError,
@@ -20,10 +20,10 @@ __all__ = [
     "MODES",
     "PRESETS",
     "BenchError",
+    "BenchReport",
     "Mode",
-    "Plan",
-    "Report",
     "Workload",
+    "WorkloadCost",
     "check_fits",
     "cnn",
     "departure",

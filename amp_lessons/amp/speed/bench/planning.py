@@ -10,7 +10,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from amp_lessons.amp.fakes.modes import quiet
+from amp_lessons.amp.fake_tensors.modes import quiet
 from amp_lessons.amp.memory.training import optimizer_bytes, training_memory
 from amp_lessons.amp.speed import device as machine
 from amp_lessons.amp.speed.bench.modes import Mode
@@ -22,7 +22,7 @@ PRECISION = {None: "fp32", torch.float16: "amp fp16", torch.bfloat16: "amp bf16"
 
 
 @dataclass(frozen=True)
-class Plan:
+class WorkloadCost:
     """What a workload takes.
 
     Attributes:
@@ -48,7 +48,7 @@ class Plan:
         return self.data_bytes + self.state_bytes + self.work_bytes
 
 
-def plan(workload: Workload, modes: Sequence[Mode], device: str = "cpu") -> Plan:
+def plan(workload: Workload, modes: Sequence[Mode], device: str = "cpu") -> WorkloadCost:
     """Trace one step in each autocast dtype. Raises `BenchError` for a size past any memory.
 
     The memory follows the device's autocast rules. FLOPs and bytes moved are counted with those of
@@ -66,7 +66,7 @@ def plan(workload: Workload, modes: Sequence[Mode], device: str = "cpu") -> Plan
         ) from None
 
 
-def check_fits(workload: Workload, plan: Plan, free: int | None) -> None:
+def check_fits(workload: Workload, plan: WorkloadCost, free: int | None) -> None:
     """Raise `BenchError` with the estimate if a workload takes more than ``free`` bytes."""
     if free is None or plan.total_bytes <= free:
         return
@@ -87,7 +87,7 @@ def free_bytes(device: torch.device) -> int | None:
     return machine.cpu().free
 
 
-def _plan(workload: Workload, modes: Sequence[Mode], device: str) -> Plan:
+def _plan(workload: Workload, modes: Sequence[Mode], device: str) -> WorkloadCost:
     dtypes = tuple(dict.fromkeys(mode.autocast for mode in modes))
     with torch.random.fork_rng(devices=[]), FakeTensorMode():
         flops, moved, state = _count(workload, dtypes)
@@ -102,7 +102,7 @@ def _plan(workload: Workload, modes: Sequence[Mode], device: str) -> Plan:
     ]
     first = needed[0]
     kept = max(memory.activations + memory.cast_cache for memory in needed)
-    return Plan(
+    return WorkloadCost(
         step_flops=flops,
         step_bytes=moved,
         batch_bytes=first.data,

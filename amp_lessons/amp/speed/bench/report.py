@@ -10,8 +10,8 @@ from rich.table import Table
 
 from amp_lessons.amp.roofline import find_gpu
 from amp_lessons.amp.speed.bench.modes import MODES, Mode
-from amp_lessons.amp.speed.bench.runner import Report
-from amp_lessons.amp.speed.records import SCHEMA_VERSION, Row
+from amp_lessons.amp.speed.bench.runner import BenchReport
+from amp_lessons.amp.speed.records import SCHEMA_VERSION, RecordRow
 from amp_lessons.amp.speed.roofline_plot import roofline
 from amp_lessons.core.pictures import Picture
 from amp_lessons.core.sizes import size
@@ -25,14 +25,14 @@ A_CPU = (
 )
 
 
-def tables(report: Report, *, wide: bool = True) -> list[Table]:
+def tables(report: BenchReport, *, wide: bool = True) -> list[Table]:
     """One table a workload, a row a mode; narrow ones leave memory and data sheet out."""
     names = dict.fromkeys([row.workload for row in report.read()])
     names |= dict.fromkeys(note["workload"] for note in report.not_measured)
     return [_table(report, name, wide) for name in names]
 
 
-def notes(report: Report) -> list[str]:
+def notes(report: BenchReport) -> list[str]:
     """What must be said beside the tables, one line each."""
     rows = report.read()
     lines = []
@@ -60,7 +60,7 @@ def notes(report: Report) -> list[str]:
     return lines if report.host["gpu"] else [*lines, A_CPU]
 
 
-def _gpu_lines(report: Report) -> list[str]:
+def _gpu_lines(report: BenchReport) -> list[str]:
     """What the GPU's clock and power were after the last sample, as far as nvidia-smi told."""
     after = report.host["machine"].get("gpu_after", {})
     known = {
@@ -79,12 +79,12 @@ def _of(facts: dict[str, Any], name: str, limit: str, unit: str) -> str:
     return f"{_three(facts[name])}{most} {unit}"
 
 
-def _told_once(report: Report) -> list[str]:
+def _told_once(report: BenchReport) -> list[str]:
     reasons = {(note["mode"], note["reason"]) for note in report.not_measured}
     return [f"{mode} not measured: {reason}" for mode, reason in sorted(reasons)]
 
 
-def _table(report: Report, workload: str, wide: bool) -> Table:
+def _table(report: BenchReport, workload: str, wide: bool) -> Table:
     table = Table(title=workload, title_justify="left", title_style="bold", expand=True)
     table.add_column("mode", ratio=2)
     for heading in ("ms a step", "spread", "x FP32", "TFLOP/s", "of peak"):
@@ -106,7 +106,7 @@ def _table(report: Report, workload: str, wide: bool) -> Table:
     return table
 
 
-def _sheet_cells(report: Report, mode: Mode, row: Row) -> list[str]:
+def _sheet_cells(report: BenchReport, mode: Mode, row: RecordRow) -> list[str]:
     """Achieved FLOP/s divided by the data sheet's peak, also called MFU. No cell without a GPU."""
     if not report.host["gpu"]:
         return []
@@ -117,7 +117,7 @@ def _sheet_cells(report: Report, mode: Mode, row: Row) -> list[str]:
     return [f"{1e12 * (row.tflops or 0) / peak:.0%}"]
 
 
-def _cells(row: Row, base: float | None, sheet: list[str], wide: bool) -> list[str]:
+def _cells(row: RecordRow, base: float | None, sheet: list[str], wide: bool) -> list[str]:
     spread = row.spread or 0.0  # a measured row has one
     unsteady = spread > STEADY or not row.details["settled"]
     memory = "not measured"
@@ -149,7 +149,7 @@ def _three(number: float) -> str:
 # ---- plain data ------------------------------------------------------------------------------
 
 
-def as_json(report: Report, command: str, name: str) -> dict[str, Any]:
+def as_json(report: BenchReport, command: str, name: str) -> dict[str, Any]:
     """The report as a record has it. Only one from CUDA fits the schema: `gpu` is null else."""
     notes = [] if report.host["gpu"] else [A_CPU]
     data = {
@@ -172,14 +172,14 @@ def as_json(report: Report, command: str, name: str) -> dict[str, Any]:
 # ---- picture ---------------------------------------------------------------------------------
 
 
-def picture(report: Report) -> Picture:
+def picture(report: BenchReport) -> Picture:
     """The roofline of this machine with a marker for each run."""
     title = f"Roofline of {report.host['gpu'] or 'this CPU'}, measured"
     bandwidth = report.bandwidth or 0.0  # known once a row was measured
     return roofline(_points(report.read()), report.flops, bandwidth, title=title)
 
 
-def _points(rows: Iterable[Row]) -> dict[str, dict[str, tuple[float, float]]]:
+def _points(rows: Iterable[RecordRow]) -> dict[str, dict[str, tuple[float, float]]]:
     """By workload and mode: FLOP/byte of the eager program, and FLOP/s."""
     found: dict[str, dict[str, tuple[float, float]]] = {}
     for row in rows:

@@ -17,10 +17,10 @@ import torch
 
 from amp_lessons.amp.speed.bench.host import describe, gpu_state
 from amp_lessons.amp.speed.bench.modes import ROOF_DTYPES, Mode, why_not
-from amp_lessons.amp.speed.bench.planning import Plan, check_fits, free_bytes, plan
+from amp_lessons.amp.speed.bench.planning import WorkloadCost, check_fits, free_bytes, plan
 from amp_lessons.amp.speed.bench.trainer import Trainer, seeded
 from amp_lessons.amp.speed.bench.workloads import Batch, Workload
-from amp_lessons.amp.speed.records import Row, row_from_json
+from amp_lessons.amp.speed.records import RecordRow, row_from_json
 from amp_lessons.amp.speed.timing import (
     Clock,
     Prepared,
@@ -68,7 +68,7 @@ class Meter:
 
 
 @dataclass
-class Report:
+class BenchReport:
     """What a run of the bench came to, complete or not.
 
     Attributes:
@@ -95,7 +95,7 @@ class Report:
     stopped: str = ""
     interrupted: bool = False
 
-    def read(self) -> list[Row]:
+    def read(self) -> list[RecordRow]:
         """The rows with their medians, spreads and TFLOP/s."""
         return [row_from_json(row) for row in self.rows]
 
@@ -110,7 +110,7 @@ def run(
     clock: Clock | None = None,
     meter: Meter | None = None,
     tell: Tell = lambda _: None,
-) -> Report:
+) -> BenchReport:
     """Measure each workload in each mode that this machine can do.
 
     Everything is planned first, and a size that does not fit is refused before anything is
@@ -131,7 +131,7 @@ def run(
     """
     meter = meter or Meter(device)
     roof_clock, clock = clock, clock or clock_for(device)
-    report = Report(device, describe(device), clock.name, fp32_state())
+    report = BenchReport(device, describe(device), clock.name, fp32_state())
     todo = []
     for workload in workloads:
         able = _able(workload, modes, report, left_out or {})
@@ -161,7 +161,7 @@ def pieces(workloads: Sequence[Workload], modes: Sequence[Mode], repeats: int) -
 
 
 def _able(
-    workload: Workload, modes: Sequence[Mode], report: Report, left_out: Mapping[str, str]
+    workload: Workload, modes: Sequence[Mode], report: BenchReport, left_out: Mapping[str, str]
 ) -> list[Mode]:
     """The modes that this machine can do; the others are noted with the reason."""
     reasons = {
@@ -173,11 +173,11 @@ def _able(
     return [mode for mode, reason in reasons.items() if not reason]
 
 
-def _note(report: Report, workload: Workload, mode: Mode, reason: str) -> None:
+def _note(report: BenchReport, workload: Workload, mode: Mode, reason: str) -> None:
     report.not_measured.append({"workload": workload.name, "mode": mode.name, "reason": reason})
 
 
-def _measure_roofs(report: Report, modes: dict[str, Mode], clock: Clock | None) -> None:
+def _measure_roofs(report: BenchReport, modes: dict[str, Mode], clock: Clock | None) -> None:
     """Peaks and bandwidth. Without a clock of the caller's, each takes the one that fits it."""
     for roof, mode in modes.items():
         with fp32_precision(mode.fp32):
@@ -204,8 +204,8 @@ def _take_workspaces(device: torch.device) -> None:
 def _bench(
     workload: Workload,
     modes: Sequence[Mode],
-    planned: Plan,
-    report: Report,
+    planned: WorkloadCost,
+    report: BenchReport,
     repeats: int,
     clock: Clock,
     meter: Meter,
@@ -260,7 +260,7 @@ def _learn(
     mode: Mode,
     data: list[Batch],
     trainers: dict[str, Trainer],
-    report: Report,
+    report: BenchReport,
     data_bytes: int,
     meter: Meter,
 ) -> dict[str, Any] | None:
@@ -289,8 +289,8 @@ _COMPILERS = ("torch._dynamo", "torch._inductor", "torch._functorch", "triton")
 def _finished(
     workload: Workload,
     modes: Sequence[Mode],
-    planned: Plan,
-    report: Report,
+    planned: WorkloadCost,
+    report: BenchReport,
     found: dict[str, dict[str, Any]],
 ) -> list[dict[str, Any]]:
     """A row of plain data for each mode with a median and a spread."""

@@ -16,7 +16,7 @@ from rich.progress import Progress, TimeElapsedColumn
 from amp_lessons.amp.speed import bench, records
 from amp_lessons.amp.speed.bench import report as reports
 from amp_lessons.amp.speed.bench.modes import Mode
-from amp_lessons.amp.speed.bench.runner import Report
+from amp_lessons.amp.speed.bench.runner import BenchReport
 from amp_lessons.amp.speed.bench.workloads import Workload
 from amp_lessons.core import interrupts
 from amp_lessons.core.files import write_atomically
@@ -39,7 +39,7 @@ def measure(
     *,
     repeats: int,
     left_out: dict[str, str],
-) -> Report:
+) -> BenchReport:
     """Run the bench and show how far it is; what was measured before an interrupt is kept.
 
     A terminal gets a bar. A log or a notebook gets a line on standard error for each new piece of
@@ -76,7 +76,7 @@ def measure(
     return report
 
 
-def show(report: Report, files: Outputs) -> None:
+def show(report: BenchReport, files: Outputs) -> None:
     """Print the tables, and write the files."""
     command = shlex.join(["amp-lessons", *sys.argv[1:]])
     name = re.sub("[^a-z0-9]+", "-", (files.record or Path("bench")).stem.lower()).strip("-")

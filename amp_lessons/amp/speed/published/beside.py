@@ -18,7 +18,7 @@ from amp_lessons.amp.speed.published import (
     of,
     one_gpu,
 )
-from amp_lessons.amp.speed.records import Record, Row
+from amp_lessons.amp.speed.records import Record, RecordRow
 
 SIMILAR = {
     "transformer": ("BERT", "BART", "Transformer"),
@@ -114,12 +114,12 @@ def family(gpu: str) -> str:
     return " ".join(w for w in words if w not in _NOT_THE_FAMILY and not w.endswith("gb"))
 
 
-def _against(row: Row, record: Record) -> dict[str, float]:
+def _against(row: RecordRow, record: Record) -> dict[str, float]:
     base = {one.mode: one.median_s for one in record.rows if one.workload == row.workload}
     return {name: base[name] / row.median_s for name in ("FP32", "TF32") if name in base}
 
 
-def _neighbours(row: Row, near: str, published: Published) -> tuple[Neighbour, ...]:
+def _neighbours(row: RecordRow, near: str, published: Published) -> tuple[Neighbour, ...]:
     models = SIMILAR.get(row.workload.partition(" ")[0].partition("-")[0], ())
     if not near or not models:
         return ()

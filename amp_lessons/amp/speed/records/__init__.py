@@ -28,7 +28,7 @@ class RecordError(AmpLessonsError):
 
 
 @dataclass(frozen=True)
-class Row:
+class RecordRow:
     """One workload in one mode.
 
     Attributes:
@@ -121,7 +121,7 @@ class Record:
     kind: Literal["measured", "quoted"]
     source: str
     gpu: str | None
-    rows: tuple[Row, ...]
+    rows: tuple[RecordRow, ...]
     url: str = ""
     bandwidth: float | None = None
     details: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
@@ -175,15 +175,15 @@ def from_json(data: Mapping[str, Any]) -> Record:
     )
 
 
-def row_from_json(data: Mapping[str, Any]) -> Row:
+def row_from_json(data: Mapping[str, Any]) -> RecordRow:
     """A row from data that has been checked."""
     plain = {name: data[name] for name in _ROW_FIELDS if name in data}
     for name in ("samples_s", "losses"):
         plain[name] = tuple(plain.get(name, ()))
-    return Row(**plain, details=data)
+    return RecordRow(**plain, details=data)
 
 
-_ROW_FIELDS = tuple(name for name in Row.__dataclass_fields__ if name != "details")
+_ROW_FIELDS = tuple(name for name in RecordRow.__dataclass_fields__ if name != "details")
 
 
 def _refuse(constant: str) -> None:

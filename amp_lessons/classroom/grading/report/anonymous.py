@@ -97,7 +97,7 @@ def _words(text: str) -> list[str]:
 @cache
 def vocabulary(slug: str) -> frozenset[str]:
     """The words that the course itself uses: in a lesson's exercises, and in what checks say."""
-    files = [CHECKS / name for name in ("exercise.py", "wording.py", "diagnosis.py")]
+    files = [CHECKS / name for name in ("exercise.py", "messages.py", "diagnosis.py")]
     files += sorted((EXERCISES / slug).glob("*.py"))
     texts = [path.read_text(encoding="utf-8") for path in files]
     texts.append(" ".join((*keyword.kwlist, *keyword.softkwlist, *dir(builtins))))
@@ -156,7 +156,7 @@ class Veil:
         return "\n".join(lines)
 
     def _instead_of(
-        self, piece: Piece, docstrings: set[tuple[int, int]], neutral: dict[str, str]
+        self, piece: SourceToken, docstrings: set[tuple[int, int]], neutral: dict[str, str]
     ) -> str | None:
         """What takes the place of a piece of source; None if it stays as it is."""
         if piece.kind == "COMMENT":
@@ -191,7 +191,7 @@ class Veil:
 
 
 @dataclass(frozen=True)
-class Piece:
+class SourceToken:
     """A token of Python's, with an f-string as one.
 
     Attributes:
@@ -209,7 +209,7 @@ class Piece:
     in_bytes: tuple[int, int]
 
 
-def _pieces(source: str, lines: Sequence[str]) -> Iterator[Piece]:
+def _pieces(source: str, lines: Sequence[str]) -> Iterator[SourceToken]:
     depth, opened = 0, (0, 0)
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         kind, start = tokenize.tok_name[token.type], token.start
@@ -222,7 +222,7 @@ def _pieces(source: str, lines: Sequence[str]) -> Iterator[Piece]:
         if not depth:
             text = _between(lines, start, token.end) if kind == "STRING" else token.string
             in_bytes = start[0], len(lines[start[0] - 1][: start[1]].encode()) if text else 0
-            yield Piece(kind, start, token.end, text, in_bytes)
+            yield SourceToken(kind, start, token.end, text, in_bytes)
 
 
 def _between(lines: Sequence[str], start: tuple[int, int], end: tuple[int, int]) -> str:

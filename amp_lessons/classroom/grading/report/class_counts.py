@@ -68,7 +68,7 @@ class Misconception:
 
 
 @dataclass(frozen=True)
-class Shown:
+class SampleAnswer:
     """An answer to show, with nothing in it that tells whose it is.
 
     Attributes:
@@ -160,7 +160,9 @@ def named_mistakes(mark: Mark) -> dict[str, str]:
     return dict.fromkeys(slugs, message)
 
 
-def answers_to_show(learners: Sequence[Learner], found: Sequence[Misconception]) -> list[Shown]:
+def answers_to_show(
+    learners: Sequence[Learner], found: Sequence[Misconception]
+) -> list[SampleAnswer]:
     """For the most frequent misconceptions, one short answer each, without its author.
 
     The answer has this one mistake, and it is the shortest that nothing gives away (see
@@ -170,7 +172,9 @@ def answers_to_show(learners: Sequence[Learner], found: Sequence[Misconception])
     return [_to_show(each, learners, names) for each in found[:TO_SHOW]]
 
 
-def _to_show(misconception: Misconception, learners: Sequence[Learner], names: Names) -> Shown:
+def _to_show(
+    misconception: Misconception, learners: Sequence[Learner], names: Names
+) -> SampleAnswer:
     spared = anonymous.vocabulary(slug(misconception.column.lesson))
     sentence = Veil(names, Names(), spared).words(misconception.sentence)
     bare = replace(misconception, sentence=sentence)
@@ -179,8 +183,8 @@ def _to_show(misconception: Misconception, learners: Sequence[Learner], names: N
         veil = Veil(names, Names.of([learner.name]), spared)
         code = veil.code(source)
         if code and code.count("\n") < LINES:
-            return Shown(bare, code, tuple(map(veil.words, mark.verdict.seen)))
-    return Shown(bare, "", ())
+            return SampleAnswer(bare, code, tuple(map(veil.words, mark.verdict.seen)))
+    return SampleAnswer(bare, "", ())
 
 
 def _answers(

@@ -1,4 +1,4 @@
-"""The same house by way of bubblewrap, where the machine allows that program what it denies us.
+"""The same by way of bubblewrap, where the machine allows that program what it denies us.
 
 Some systems allow new user namespaces to bubblewrap alone, by a profile for its file. Each notebook
 is then a new Python that bubblewrap locks in, which takes seconds and not milliseconds.
@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from amp_lessons.classroom.grading.sandbox import house
+from amp_lessons.classroom.grading.sandbox import rootfs
 from amp_lessons.classroom.grading.sandbox.limits import MIB, Limits
 
 LEARNER = 1000
@@ -33,17 +33,17 @@ def command(package: Path, limits: Limits) -> list[str]:
         return []
     words = [program, "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
     words += ["--as-pid-1", "--uid", str(LEARNER), "--gid", str(LEARNER)]
-    for path in house.shown():
+    for path in rootfs.shown():
         words += ["--ro-bind-try", str(path), str(path)]
-    for link, to in house.links():
+    for link, to in rootfs.links():
         words += ["--symlink", to, str(link)]
-    if house.checkout_is_shown():
-        words += ["--tmpfs", str(house.PACKAGE.parent)]
-    words += ["--ro-bind", str(package), str(house.PACKAGE)]
+    if rootfs.checkout_is_shown():
+        words += ["--tmpfs", str(rootfs.PACKAGE.parent)]
+    words += ["--ro-bind", str(package), str(rootfs.PACKAGE)]
     words += ["--proc", "/proc", "--dev", "/dev"]
     for place in _OF_THE_KERNEL:  # which root may write to, whatever it is called in here
         words += ["--ro-bind-try", place, place]
-    own = house.scratch()
+    own = rootfs.scratch()
     for place in ("/dev/shm", str(own)):
         words += ["--size", str(limits.disk * MIB), "--tmpfs", place]
     for name in ("home", "tmp", "notebook"):

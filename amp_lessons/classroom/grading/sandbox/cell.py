@@ -1,9 +1,10 @@
 """One submission locked away: its own users, mounts, network, processes and a folder in memory.
 
 The process that forks submissions makes a fork in new `NAMESPACES`, which calls `lock_in`. It
-returns in one more process, that has no rights and sees nothing but the house, an empty folder and
-itself. The first one stays between: it waits, watches memory, and takes all the others with it when
-it ends. Where bubblewrap has made the namespaces, `watch_over` puts the same process between.
+returns in one more process, that has no rights and sees nothing but that file system, an empty
+folder and itself. The first one stays between: it waits, watches memory, and takes all the others
+with it when it ends. Where bubblewrap has made the namespaces, `watch_over` puts the same process
+between.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from amp_lessons.classroom.grading.sandbox import calls, limits, linux
-from amp_lessons.classroom.grading.sandbox.house import become, scratch
+from amp_lessons.classroom.grading.sandbox import limits, linux, seccomp
 from amp_lessons.classroom.grading.sandbox.limits import MIB, Limits
+from amp_lessons.classroom.grading.sandbox.rootfs import become, scratch
 
 _LEARNER = 1000
 _SOCKET = 2 * 212_992  # bytes that wait in a UNIX socket at most: net.core.wmem_default, both ways
@@ -44,7 +45,7 @@ def lock_in(allowed: Limits, status: int, lifeline: int, covers: Mapping[str, st
             ``{"exit": status}`` (negative for a signal), ``{"too_much": words}`` or, if the
             sandbox could not be made, ``{"failed": why}``.
         lifeline: a pipe that the grader holds open for as long as this may live.
-        covers: files of the house, and which other file each of them is seen in place of.
+        covers: files that it sees in place of others, and of which.
     """
     try:
         become(_LEARNER, 0, 0)
@@ -65,7 +66,7 @@ def watch_over(allowed: Limits, status: int, lifeline: int) -> None:
         limits.apply(allowed)
         limits.apply_to_processes(allowed)
         with suppress(OSError):
-            calls.refuse()
+            seccomp.refuse()
         linux.prctl(linux.PR_SET_DUMPABLE, 0)
         _go_on_below(allowed, status, lifeline)
     except OSError as error:
@@ -105,7 +106,7 @@ def _give_up_rights(allowed: Limits) -> None:
     linux.drop_capabilities()
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")  # when memory runs out, Linux ends the notebook and not the grader
-    calls.refuse()
+    seccomp.refuse()
     linux.prctl(linux.PR_SET_DUMPABLE, 0)  # nobody inside may look into the first process
 
 
