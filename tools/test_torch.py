@@ -21,9 +21,9 @@ ROOT = install.ROOT
 TESTS = (
     "test_attention",
     "test_budget",
-    "test_loading",
     "test_fidelity",
     "test_hazards",
+    "test_loading",
     "test_lookup_entries",
     "test_memory",
     "test_monitor",

@@ -53,8 +53,8 @@ def test_every_generator_still_makes_questions():
 
 def test_attention_takes_the_kernels_of_its_compute_capability():
     run(
-        ADDED
-        + "from amp_lessons.amp.attention import AttentionError, AttentionCall, capability, choose\n"
+        ADDED + "from amp_lessons.amp.attention import AttentionCall, AttentionError\n"
+        "from amp_lessons.amp.attention import capability, choose\n"
         "call = AttentionCall(*[(2, 8, 128, 64)] * 3)\n"
         "for gpu in MADE_UP[:3]:\n"
         "    assert capability(gpu.name) == gpu.capability\n"

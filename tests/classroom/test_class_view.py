@@ -807,9 +807,9 @@ def test_ctrl_c_ends_it_at_once_and_it_needs_no_torch(folder):
     code = (
         "import sys, threading\nfrom amp_lessons import __main__\nfrom amp_lessons.app import cli\n"
         "from amp_lessons.classroom.class_view import serving\n"
-        "real = serving.Server.html\n"
+        "real = serving.PageServer.html\n"
         "def html(self):\n    text = real(self)\n    return f'{\"torch\" in sys.modules} {text}'\n"
-        "serving.Server.html = html\n"
+        "serving.PageServer.html = html\n"
         f"sys.argv = ['amp-lessons', 'class', {str(folder)!r}]\n__main__.main()"
     )
     process = subprocess.Popen(
