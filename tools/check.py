@@ -1,7 +1,7 @@
 """Check what has changed, in about a minute: `make check`.
 
 It asks git what differs from the main branch, and writes what is written for you: the README's
-tables, the workshops' pages, environment.yml, and the notebooks that a change makes stale. Then it
+tables, environment.yml, and the notebooks that a change makes stale. Then it
 holds the change against ruff, the prose rules, mypy, the checker of its kind and the tests that
 belong to it (`concerned`). A fault doesn't end it: at the end it names all that is still to do.
 """
@@ -31,7 +31,7 @@ SECONDS, AT_LEAST = 40.0, 10.0
 """After the first, no test begins that only imports what has changed; but they get the second."""
 IMPORTERS, NOTEBOOKS = 12, 3
 """Of the files with such tests, and of such notebooks, so many are read at most."""
-WRITERS = ("readme.py", "build_workshops.py", "sync_environment.py")
+WRITERS = ("readme.py", "sync_environment.py")
 REBUILD = "tools/rebuild.py"
 SOURCES = ("sources/", f"{PACKAGE}/", "notebooks/", "exercises/", "solutions/")
 """What notebooks are made of, besides the tools that make them."""

@@ -121,7 +121,6 @@ TABLE = (
     Row("amp_lessons/*.py", tests=("tests/test_architecture.py",)),
     Row("README.md", tests=("tests/tools/test_readme.py",)),
     Row("docs/*.md", tests=("tests/tools/test_readme.py",)),
-    Row("docs/workshop_*.md", tests=("tests/classroom/test_workshop.py",)),
     Row(
         "pyproject.toml", tests=("tests/tools/test_environment.py", "tests/tools/test_packaging.py")
     ),

@@ -11,7 +11,6 @@ from pathlib import Path
 from posixpath import normpath
 from urllib.parse import unquote
 
-import build_workshops
 import pytest
 from headings import anchors
 from typer.testing import CliRunner
@@ -314,34 +313,6 @@ def test_the_cells_of_a_plan_run_in_its_order(
 # ---- the pages -----------------------------------------------------------------------------------
 
 
-def test_the_pages_are_in_step():
-    for name, text in build_workshops.pages().items():
-        stored = (ROOT / name).read_text(encoding="utf-8")
-        assert stored == text, f"{name}: run python tools/build_workshops.py"
-
-
-def test_the_tool_writes_what_is_old_and_refuses_a_broken_plan(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-):
-    monkeypatch.setattr(build_workshops, "ROOT", tmp_path)
-    monkeypatch.setattr(sys, "argv", ["build_workshops.py", "--check"])
-    (tmp_path / "docs").mkdir()
-    assert build_workshops.main() == 1
-    assert capsys.readouterr().out.count("out of date") == 3
-    sys.argv.pop()
-    assert build_workshops.main() == 0
-    assert capsys.readouterr().out.count("wrote docs/workshop_") == 3
-    assert build_workshops.main() == 0
-    assert capsys.readouterr().out == ""
-
-    def broken(name: str) -> WorkshopPlan:
-        raise PlanError("2h.toml: a fault")
-
-    monkeypatch.setattr(reading, "load", broken)
-    assert build_workshops.main() == 1
-    assert capsys.readouterr().err == "2h.toml: a fault\n"
-
-
 @EACH
 def test_a_page_has_each_vote_in_full_with_its_answer(plan: WorkshopPlan):
     text = page.markdown(plan)
@@ -374,11 +345,10 @@ def test_a_page_has_each_exercise_with_minutes_hints_and_answer(plan: WorkshopPl
 
 @EACH
 def test_a_page_leaves_no_blank_and_says_that_it_was_not_taught(plan: WorkshopPlan):
-    for links in (page.IN_DOCS, page.ALONE):
-        text = page.markdown(plan, links)
-        assert not re.search(r"\{(plan|hours|reading|solving|lessons|sheets)\}", text)
-        assert not re.search(r"\]\((lesson|sheet|doc):", text)
-        assert "Nobody has taught this plan in a room yet." in text
+    text = page.markdown(plan)
+    assert not re.search(r"\{(plan|hours|reading|solving|lessons|sheets)\}", text)
+    assert not re.search(r"\]\((lesson|sheet|doc):", text)
+    assert "Nobody has taught this plan in a room yet." in text
 
 
 @EACH
@@ -387,7 +357,7 @@ def test_every_link_of_a_page_leads_to_a_heading(plan: WorkshopPlan):
     wrong = []
     for target in set(targets):
         file, _, anchor = target.partition("#")
-        to = normpath(f"docs/{file}")
+        to = normpath(file)
         if not (ROOT / to).is_file() or (anchor and unquote(anchor) not in anchors(to)):
             wrong.append(target)
     assert len(targets) > 30
@@ -395,9 +365,8 @@ def test_every_link_of_a_page_leads_to_a_heading(plan: WorkshopPlan):
 
 
 def test_a_page_beside_a_learners_folders_links_to_nothing_above_it():
-    text = page.markdown(PLANS[1], page.ALONE, 9 * 60)
+    text = page.markdown(PLANS[1], 9 * 60)
     assert "](../" not in text
-    assert "workshop_2h.md" not in text
     assert "](notebooks/06_grad_scaler.ipynb)" in text
     assert "9:07 to 9:37" in text
     assert f"| 15 | {clock(9 * 60 + 234)} | To close |" in text
@@ -443,9 +412,24 @@ def test_json_has_all_of_a_plan(plan: WorkshopPlan):
 
 
 def test_the_page_is_printed_as_it_is():
-    assert call("2h", "--page", "--start", "9").output == page.markdown(
-        PLANS[0], page.ALONE, 9 * 60
-    )
+    assert call("2h", "--page", "--start", "9").output == page.markdown(PLANS[0], 9 * 60)
+
+
+def test_a_page_opens_in_the_browser(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("AMP_LESSONS_HOME", str(tmp_path / "new"))
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", lambda address: not opened.append(address))
+    done = call("2h", "--open", "--start", "9")
+    assert done.exit_code == 0
+    (file,) = (tmp_path / "new").iterdir()
+    assert opened == [file.as_uri()]
+    text = file.read_text(encoding="utf-8")
+    assert "<table>" in text
+    assert f"<h1>Workshop: {PLANS[0].title}</h1>" in text
+    assert "9:00" in text
+    assert "No browser" not in done.output
+    monkeypatch.setattr("webbrowser.open", lambda address: False)
+    assert "No browser opens here" in call("2h", "--open").output
 
 
 @pytest.mark.parametrize(
@@ -457,6 +441,7 @@ def test_the_page_is_printed_as_it_is():
         (("4h", "--start", "nine"), "--start takes a time"),
         (("4h", "--start", "٩:00"), "--start takes a time"),
         (("4h", "--page", "--json"), "exclude each other"),
+        (("4h", "--page", "--open"), "exclude each other"),
         (("--page",), "name a plan"),
         (("--start", "9:00"), "name a plan"),
     ],

@@ -36,19 +36,22 @@ def workshop(
             "--page", help="Print all that you need to teach it, as Markdown. It has the answers."
         ),
     ] = False,
+    open_: Annotated[
+        bool, typer.Option("--open", help="Make that page as one HTML file, and open it.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
     """Print the timetable of a workshop of 2, 4 or 8 hours.
 
     For the page to teach from, with votes, exercises and what helps:
-    amp-lessons workshop 4h --start 9:00 --page > teaching/plan.md
+    amp-lessons workshop 4h --start 9:00 --open
     """
     from amp_lessons.classroom.workshop import reading
 
-    if page and json:
-        raise typer.BadParameter("--page and --json exclude each other")
+    if page + open_ + json > 1:
+        raise typer.BadParameter("--page, --open and --json exclude each other")
     if plan is None:
-        if page or start is not None:
+        if page or open_ or start is not None:
             raise typer.BadParameter(f"name a plan: {', '.join(reading.NAMES)}")
         plans = [reading.load(name) for name in reading.NAMES]
         _print_list(plans, json)
@@ -59,9 +62,25 @@ def workshop(
     elif page:
         from amp_lessons.classroom.workshop import page as pages
 
-        print(pages.markdown(chosen, pages.ALONE, begins), end="")
+        print(pages.markdown(chosen, begins), end="")
+    elif open_:
+        _open_page(chosen, begins)
     else:
         _print_timetable(chosen, begins)
+
+
+def _open_page(plan: WorkshopPlan, start: int | None) -> None:
+    import webbrowser
+
+    from amp_lessons.classroom.workshop.page import as_html
+    from amp_lessons.core.files import data_folder, write_atomically
+
+    file = data_folder() / f"workshop_{plan.name}.html"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(file, as_html(plan, start).encode())
+    say(f"The page to teach from, with the answers: {file}")
+    if not webbrowser.open(file.as_uri()):
+        say("No browser opens here: open that file in one.")
 
 
 def minutes_of(start: str) -> int:

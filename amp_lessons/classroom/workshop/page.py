@@ -41,15 +41,13 @@ _LINK = re.compile(r"\[([^\]]+)\]\((lesson|sheet|doc):([^)]+)\)")
 
 @dataclass(frozen=True)
 class CourseLinks:
-    """The way from a page to the course's files.
+    """The way from a page to the course's files. A page of the documentation is named, not linked.
 
     Args:
         course: the folder that holds ``notebooks/``, as the page sees it, with a slash.
-        docs: the folder of the documentation, or None where there is none: its links are text.
     """
 
-    course: str
-    docs: str | None
+    course: str = ""
 
     def lesson(self, lesson: Lesson, text: str = "") -> str:
         return f"[{text or f'lesson {lesson.number:02}'}]({self.course}{lesson.notebook})"
@@ -73,17 +71,12 @@ class CourseLinks:
     def _one(self, match: re.Match[str]) -> str:
         text, kind, name = match.groups()
         if kind == "doc":
-            return text if self.docs is None else f"[{text}]({self.docs}{name})"
+            return text
         try:
             lesson = catalogue.lesson_called(name)
         except KeyError:
             raise PlanError(f"a link names the lesson {name!r}, which doesn't exist") from None
         return self.lesson(lesson, text) if kind == "lesson" else self.sheet(lesson, text)
-
-
-IN_DOCS = CourseLinks("../", "")
-ALONE = CourseLinks("", None)
-"""For a page beside the learner's folders, made where there is no documentation."""
 
 
 def numbered_title(exercise: str) -> str:
@@ -93,15 +86,14 @@ def numbered_title(exercise: str) -> str:
     return f"{number}. {infos[number - 1].title}"
 
 
-def markdown(plan: WorkshopPlan, links: CourseLinks = IN_DOCS, start: int | None = None) -> str:
-    """The whole page.
+def markdown(plan: WorkshopPlan, start: int | None = None) -> str:
+    """The whole page, for a place beside the learner's folders.
 
     Args:
         plan: what to teach.
-        links: from the page to the course.
         start: minutes after midnight. Without it, times count from the beginning.
     """
-    slots = plan.slots(start or 0)
+    slots, links = plan.slots(start or 0), CourseLinks()
     parts = [*_head(plan, links), *_glance(plan, slots), *_lists("before", plan, links)]
     parts += _lists("votes", plan, links)
     first = run_first(plan)
@@ -132,20 +124,17 @@ def _head(plan: WorkshopPlan, links: CourseLinks) -> Iterator[str]:
     yield f"**What it leaves out.** {links.expand(plan.leaves_out)}"
     yield (
         f"`amp-lessons workshop {plan.name} --start 9:00` prints the timetable with your times. "
-        "Other lengths: " + _others(plan, links) + "."
+        "Other lengths: " + _others(plan) + "."
     )
     yield (
-        "*Written by `tools/build_workshops.py` from `amp_lessons/classroom/workshop/`, the "
+        "*Made by `amp-lessons workshop` from the plans in `amp_lessons/classroom/workshop/`, the "
         "lessons and the question bank.*"
     )
 
 
-def _others(plan: WorkshopPlan, links: CourseLinks) -> str:
+def _others(plan: WorkshopPlan) -> str:
     names = [name for name in reading.NAMES if name != plan.name]
-    words = {name: f"{name.removesuffix('h')} hours" for name in names}
-    if links.docs is None:
-        return " and ".join(words.values())
-    return " and ".join(f"[{words[name]}]({links.docs}workshop_{name}.md)" for name in names)
+    return " and ".join(f"`amp-lessons workshop {name}`" for name in names)
 
 
 def _glance(plan: WorkshopPlan, slots: Iterable[Slot]) -> Iterator[str]:
@@ -379,3 +368,31 @@ def _questions(plan: WorkshopPlan, links: CourseLinks) -> Iterator[str]:
     for each in reading.around().questions:
         if not each.plans or plan.name in each.plans:
             yield f"**{each.ask}** {links.expand(each.answer)}"
+
+
+# ---- for a browser -------------------------------------------------------------------------------
+
+_FRAME = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+:root {{ color-scheme: light dark; }}
+body {{ max-width: 46rem; margin: 2rem auto; padding: 0 1rem; line-height: 1.5; }}
+body {{ font-family: system-ui, sans-serif; }}
+table {{ display: block; overflow-x: auto; border-collapse: collapse; }}
+td, th {{ padding: 0.25rem 0.6rem; border: 1px solid #8888; text-align: left; }}
+pre {{ overflow-x: auto; padding: 0.6rem; border: 1px solid #8888; }}
+@media print {{ h2 {{ break-before: page; }} }}
+</style>
+{body}</html>
+"""
+
+
+def as_html(plan: WorkshopPlan, start: int | None = None) -> str:
+    """The same page as one HTML file: light, dark and on paper."""
+    from markdown_it import MarkdownIt
+
+    body = MarkdownIt("commonmark").enable("table").render(markdown(plan, start))
+    return _FRAME.format(title=f"Workshop: {plan.title}", body=body)
