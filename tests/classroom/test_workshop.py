@@ -213,7 +213,7 @@ def test_the_checklists_name_plans_and_lessons_that_exist(folder: Path):
     with pytest.raises(PlanError, match="no plan is called '3h'"):
         reading.read_around(folder)
     with pytest.raises(PlanError, match="names the lesson 'gone'"):
-        page.IN_DOCS.expand("see [this](lesson:gone)")
+        page.CourseLinks().expand("see [this](lesson:gone)")
 
 
 # ---- which cells must run first ------------------------------------------------------------------
