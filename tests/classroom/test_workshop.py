@@ -427,6 +427,7 @@ def test_a_page_opens_in_the_browser(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert "<table>" in text
     assert f"<h1>Workshop: {PLANS[0].title}</h1>" in text
     assert "9:00" in text
+    assert ".ipynb" not in text
     assert "No browser" not in done.output
     monkeypatch.setattr("webbrowser.open", lambda address: False)
     assert "No browser opens here" in call("2h", "--open").output

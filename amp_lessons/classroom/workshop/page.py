@@ -391,8 +391,10 @@ pre {{ overflow-x: auto; padding: 0.6rem; border: 1px solid #8888; }}
 
 
 def as_html(plan: WorkshopPlan, start: int | None = None) -> str:
-    """The same page as one HTML file: light, dark and on paper."""
+    """The same page as one HTML file: light, dark and on paper. A browser opens no notebooks, so it
+    names lessons without links."""
     from markdown_it import MarkdownIt
 
-    body = MarkdownIt("commonmark").enable("table").render(markdown(plan, start))
+    text = re.sub(r"\[([^\]]+)\]\((?!https?:)[^)\s]+\)", r"\1", markdown(plan, start))
+    body = MarkdownIt("commonmark").enable("table").render(text)
     return _FRAME.format(title=f"Workshop: {plan.title}", body=body)
