@@ -57,7 +57,7 @@ class _Source:
 
 
 @dataclass(eq=False)
-class Operand:
+class OpInput:
     """One tensor that went into an op.
 
     Attributes:
@@ -113,7 +113,7 @@ class Op:
     sequence: int
     node: str
     node_sequence: int
-    given: list[Operand] = field(default_factory=list)
+    given: list[OpInput] = field(default_factory=list)
     found: list[Extremes] = field(default_factory=list)
     constant: bool = False
     beyond: float | None = None
@@ -200,14 +200,14 @@ class OpLog(TorchDispatchMode):
 
     # ---- one op ------------------------------------------------------------------------------
 
-    def _given(self, tensor: Tensor) -> Operand:
+    def _given(self, tensor: Tensor) -> OpInput:
         key = _storage(tensor)
         source = self._sources.get(key) if key is not None else None
         if source is None:
             source = _Source("", extremes(tensor))
             if key is not None:
                 self._sources[key] = source
-        return Operand(source, len(source.ops), extremes(tensor) if self.exact else None)
+        return OpInput(source, len(source.ops), extremes(tensor) if self.exact else None)
 
     def _again(
         self, func: Any, args: Any, kwargs: Any, inputs: list[Tensor]
@@ -230,7 +230,7 @@ class OpLog(TorchDispatchMode):
         func: Any,
         args: Any,
         kwargs: Any,
-        given: list[Operand],
+        given: list[OpInput],
         inputs: list[Tensor],
         result: Any,
         again: Callable[[torch.dtype], Any] | None,
@@ -315,11 +315,11 @@ class OpLog(TorchDispatchMode):
             broken = kind(extremes(tensor))
             if source is None or broken == FINITE:
                 continue
-            last = _breaker(Operand(source, len(source.ops), extremes(tensor)))
+            last = _breaker(OpInput(source, len(source.ops), extremes(tensor)))
             if isinstance(last, Op):
                 found.append(_origin(last, set()))
             elif self.ops:  # no op touched it: it was broken when it came
-                found.append(_from_outside(self.ops[0], Operand(source, 0, source.before)))
+                found.append(_from_outside(self.ops[0], OpInput(source, 0, source.before)))
         return sorted(found, key=lambda origin: origin.op.number)
 
     def last_broken(self) -> FaultOrigin | None:
@@ -333,7 +333,7 @@ def origin_of(op: Op) -> FaultOrigin:
     return _origin(op, set())
 
 
-def _breaker(given: Operand) -> Op | None:
+def _breaker(given: OpInput) -> Op | None:
     """The op that wrote what is broken into a tensor, or None if it came broken."""
     for op in given.writers():
         if op.kind() != FINITE:
@@ -358,7 +358,7 @@ def _origin(op: Op, seen: set[int]) -> FaultOrigin:
         op = before
 
 
-def _of_new_nan(op: Op, infs: list[Operand], seen: set[int]) -> FaultOrigin:
+def _of_new_nan(op: Op, infs: list[OpInput], seen: set[int]) -> FaultOrigin:
     """An op made NaN from inf. Blame what made the inf, unless the code put it there."""
     for one in infs:
         before = _breaker(one)
@@ -372,13 +372,13 @@ def _of_new_nan(op: Op, infs: list[Operand], seen: set[int]) -> FaultOrigin:
     return FaultOrigin(op, NAN)
 
 
-def _is_mask(given: Operand) -> bool:
+def _is_mask(given: OpInput) -> bool:
     """Whether a tensor from outside looks like a mask: -inf and nothing else that is broken."""
     held = given.found or given.source.before
     return only_minus_inf(held) and not given.source.name.startswith("parameter")
 
 
-def _from_outside(op: Op, given: Operand) -> FaultOrigin:
+def _from_outside(op: Op, given: OpInput) -> FaultOrigin:
     name = given.source.name or "a tensor from outside the model"
     return FaultOrigin(op, given.kind(), outside=name, on_purpose=_is_mask(given))
 

@@ -59,7 +59,7 @@ def as_returned(value: Any) -> Any:
     return type(type(value).__name__, (), {})() if isinstance(value, dict) else value
 
 
-class AutocastState(NamedTuple):
+class RegionState(NamedTuple):
     """Autocast on the CPU, as the calling thread has it."""
 
     on: bool
@@ -70,11 +70,11 @@ class AutocastState(NamedTuple):
         return f"on in {self.dtype}{'' if self.cached else ' with no cache'}" if self.on else "off"
 
 
-def state() -> AutocastState:
-    return AutocastState(_is_on("cpu"), name_of(_dtype_of("cpu")), _is_cached())
+def state() -> RegionState:
+    return RegionState(_is_on("cpu"), name_of(_dtype_of("cpu")), _is_cached())
 
 
-def since(before: AutocastState) -> str:
+def since(before: RegionState) -> str:
     """What has become of the state: "as before", or what it is now."""
     now = state()
     if now == before:
@@ -191,7 +191,7 @@ class LoggedTraining:
         if not torch.equal(fresh, result):
             self.weights_used = "16-bit copies of older ones"
 
-    def left_behind(self, losses: list[float], before: AutocastState) -> dict[str, Any]:
+    def left_behind(self, losses: list[float], before: RegionState) -> dict[str, Any]:
         return {
             "dtype of the parameters": dtypes_of(self.model),
             "weights that the model computed with": self.weights_used,
