@@ -58,7 +58,11 @@ TABLE = (
     Row("amp_lessons/app/cards.py", tests=("tests/app/test_home.py",)),
     Row(
         "amp_lessons/app/labextensions/*",
-        tests=("tests/app/test_workspace.py", "tests/browser/test_h*.py"),
+        tests=(
+            "tests/app/test_workspace.py",
+            "tests/browser/test_home_page.py",
+            "tests/browser/test_help_of_lab.py",
+        ),
     ),
     Row(
         "amp_lessons/lessons/widgets/*/home.css",

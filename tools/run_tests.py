@@ -22,11 +22,7 @@ from pathlib import Path
 import psutil
 
 ROOT = Path(__file__).resolve().parent.parent
-WHICH = {
-    "gate": "not slow and not long",
-    "rest": "slow and not long",
-    "long": "long",
-}
+WHICH = {"gate": "not slow and not long", "rest": "slow and not long", "long": "long"}
 # One thread a process: two test processes with two threads each spend their time in waiting. In the
 # order of the files, for xdist's own order puts the few tests that take long at the end.
 TWO = ["--numprocesses", "2", "--dist", "loadscope", "--no-loadscope-reorder"]

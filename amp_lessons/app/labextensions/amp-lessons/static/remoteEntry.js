@@ -103,13 +103,20 @@
 
   function scheduled(_, { notebook, cell }) {
     if (!waiting.has(notebook)) {
-      const clock = setInterval(() => tellTime(waiting.get(notebook)), 500);
+      const clock = setInterval(() => tellTime(notebook), 500);
       waiting.set(notebook, { cells: [], since: performance.now(), clock });
     }
     waiting.get(notebook).cells.push(cell);
   }
 
-  function tellTime({ cells: [cell], since }) {
+  function stopClock(notebook) {
+    clearInterval(waiting.get(notebook).clock);
+    waiting.delete(notebook);
+  }
+
+  function tellTime(notebook) {
+    if (notebook.isDisposed) return stopClock(notebook); // closed while a cell ran
+    const { cells: [cell], since } = waiting.get(notebook);
     const seconds = Math.floor((performance.now() - since) / 1000);
     if (seconds >= LONG) cell.node.dataset.ampLessonsRuns = `Running for ${seconds} s`;
   }
@@ -120,9 +127,7 @@
     delete cell.node.dataset.ampLessonsRuns;
     if (queue.cells[0] === cell) queue.since = performance.now();
     queue.cells = queue.cells.filter((each) => each !== cell && !each.isDisposed);
-    if (queue.cells.length) return;
-    clearInterval(queue.clock);
-    waiting.delete(notebook);
+    if (!queue.cells.length) stopClock(notebook);
   }
 
   // ---- a cell that was run alone ----------------------------------------------------------------
