@@ -68,10 +68,9 @@ def _refuse_misspelt_notebook(name: str) -> None:
     if "/" in name or name[:1].isdigit() or name.endswith(".ipynb"):
         names = [path.removesuffix(".ipynb") for path, _ in course_files()]
         names += [Path(path).name for path in names]
-        close = difflib.get_close_matches(name.removesuffix(".ipynb"), names, n=3) or names
-        raise catalogue.UnknownExercise(
-            f"no notebook is called {name!r}; did you mean {', '.join(close)}?"
-        )
+        close = difflib.get_close_matches(name.removesuffix(".ipynb"), names, n=3)
+        meant = f"did you mean {', '.join(close)}?" if close else f"take one such as {names[-1]}"
+        raise catalogue.UnknownExercise(f"no notebook is called {name!r}; {meant}")
 
 
 def _reset_notebook(folder: Path, name: str, notes: tuple[str, ...] = ()) -> Reset:
