@@ -1,9 +1,9 @@
 """Check what has changed, in about a minute: `make check`.
 
 It asks git what differs from the main branch, and writes what is written for you: the README's
-tables, environment.yml, and the notebooks that a change makes stale. Then it
-holds the change against ruff, the prose rules, mypy, the checker of its kind and the tests that
-belong to it (`concerned`). A fault doesn't end it: at the end it names all that is still to do.
+tables, and the notebooks that a change makes stale. Then it holds the change against ruff, the
+prose rules, mypy, the checker of its kind and the tests that belong to it (`concerned`). A fault
+doesn't end it: at the end it names all that is still to do.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ SECONDS, AT_LEAST = 40.0, 10.0
 """After the first, no test begins that only imports what has changed; but they get the second."""
 IMPORTERS, NOTEBOOKS = 12, 3
 """Of the files with such tests, and of such notebooks, so many are read at most."""
-WRITERS = ("readme.py", "sync_environment.py")
 REBUILD = "tools/rebuild.py"
 SOURCES = ("sources/", f"{PACKAGE}/", "notebooks/", "exercises/", "solutions/")
 """What notebooks are made of, besides the tools that make them."""
@@ -108,8 +107,7 @@ class Check:
 
     def quick(self, found: Plan) -> None:
         """Write what takes no time, and run what names a line and its cure."""
-        for tool in WRITERS:
-            self.steps.run(tool, [f"tools/{tool}"])
+        self.steps.run("readme.py", ["tools/readme.py"])
         harnesses = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob(HARNESSES))
         self.steps.run("ruff check", ["-m", "ruff", "check", "--quiet", "."], LINT)
         style = ["-m", "ruff", "format", "--check", "--quiet", ".", *harnesses]

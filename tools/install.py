@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 OLDEST = (3, 11)
 FURTHER = ("python3.13", "python3.12", "python3.11", "python3.14")
 # From the least to the most: what is installed for one covers those before it.
-EXTRAS = {"lab": "", "authors": "[authors]", "tests": "[tests]"}
+EXTRAS = {"lab": "[course]", "authors": "[authors]", "tests": "[tests]"}
 # The package index has torchvision for CUDA only, and beside a CPU build of PyTorch no program can
 # import it, nor timm, nor peft. This file, run at each start of Python, repairs that: a copy goes
 # into the environment of the tests, with a .pth file that calls it. It does nothing where

@@ -476,6 +476,8 @@ def _check_outputs(files: dict[str, Path | None], made_later: Path) -> None:
             raise typer.BadParameter(f"--picture writes PNG: name the file {file.stem}.png")
         if option == "--record" and file.suffix != ".json":
             raise typer.BadParameter(f"--record writes JSON: name the file {file.stem}.json")
+        if option == "--picture":
+            import matplotlib  # noqa: F401  # comes with the extra, and is needed at the end
 
 
 def _bench_device(name: str | None, record: Path | None) -> Any:
@@ -570,6 +572,11 @@ def _in_one_line(error: Exception) -> str:
         command = ctx.command_path if ctx is not None else "amp-lessons"
         told = error.format_message().rstrip(".")
         return f"{told}{'' if told.endswith('?') else '.'} See {command} --help"
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        from amp_lessons.app import set_up
+
+        if cure := set_up.cure_for(error.name):
+            return f"this command needs {error.name}, which comes with the course: {cure}"
     return f"{type(error).__name__}: {error} (AMP_LESSONS_DEBUG=1 shows the traceback)"
 
 

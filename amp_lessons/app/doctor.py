@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from amp_lessons.amp.speed import device
-from amp_lessons.app import workspace
+from amp_lessons.app import set_up, workspace
 from amp_lessons.core import catalogue, progress
 from amp_lessons.core.files import data_folder
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 OLDEST_PYTHON = (3, 11)
+FEW = 3
+"""Of missing packages, so many get a line each. More are missing when the extra is."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,8 @@ def _packages() -> list[Package]:
     except (ImportError, metadata.PackageNotFoundError):
         return []
     wanted = [Requirement(text) for text in texts]
-    return [_package(need) for need in wanted if not need.marker or need.marker.evaluate()]
+    here = {"extra": set_up.EXTRA}
+    return [_package(need) for need in wanted if not need.marker or need.marker.evaluate(here)]
 
 
 def _package(need: Any) -> Package:
@@ -156,7 +159,12 @@ def _package_problems(packages: list[Package]) -> list[Problem]:
     if not packages:
         cure = f"{sys.executable} -m pip install amp-lessons"
         return [Problem("the course is not installed as a package", cure, blocks=False)]
+    missing = [package.name for package in packages if package.installed is None]
     problems = []
+    if len(missing) > FEW:
+        what = f"{len(missing)} packages of the course are not installed, such as {missing[0]}"
+        problems.append(Problem(what, set_up.cure_for(missing[0]), blocks=True))
+        packages = [package for package in packages if package.installed is not None]
     for package in packages:
         if package.ok:
             continue

@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from amp_lessons.app import server
+from amp_lessons.app import server, set_up
 from amp_lessons.app.workspace import START_PAGE
 from amp_lessons.core.errors import AmpLessonsError
 from amp_lessons.core.files import data_folder
@@ -54,8 +54,7 @@ def command(
     """
     if find_spec("jupyterlab") is None:
         raise LabError(
-            f"JupyterLab is not installed for this Python: {sys.executable} -m pip install "
-            "jupyterlab"
+            f"JupyterLab is not installed for this Python: {set_up.cure_for('jupyterlab')}"
         )
     words = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={folder.resolve()}"]
     words.append(f"--LabApp.default_url=/lab/tree/{START_PAGE}")

@@ -20,6 +20,15 @@ import amp_lessons
 from amp_lessons.core.errors import AmpLessonsError
 
 DISTRIBUTION = "amp-lessons"
+EXTRA = "course"
+"""The extra of `DISTRIBUTION` with what notebooks, widgets and questions need."""
+IMPORTED_AS = {
+    "IPython": "ipython",
+    "PIL": "pillow",
+    "markdown_it": "markdown-it-py",
+    "sklearn": "scikit-learn",
+}
+"""The distribution of a module, where another name than its own is not just a matter of dashes."""
 NOT_IN_A_NOTEBOOK = frozenset({"jupyterlab"})
 """What only `amp-lessons lab` needs. Where a notebook is open, something serves it already."""
 
@@ -29,11 +38,30 @@ class SetUpError(AmpLessonsError):
 
 
 def needed() -> dict[str, str]:
-    """The course's requirements by name, such as ``{"torch": "torch>=2.13,<3"}``, no extras."""
+    """What a notebook of the course requires, by name: ``{"torch": "torch>=2.13,<3", ...}``."""
+    requirements = of_extra("") | of_extra(EXTRA)
+    return {name: line for name, line in requirements.items() if name not in NOT_IN_A_NOTEBOOK}
+
+
+def of_extra(extra: str) -> dict[str, str]:
+    """The course's requirements for an extra, or for none if it's "", by name."""
     lines = metadata.requires(DISTRIBUTION) or []
-    plain = [line.partition(";")[0].strip() for line in lines if "extra ==" not in line]
-    named = {re.split(r"[^\w.-]", line, maxsplit=1)[0]: line for line in plain}
-    return {name: line for name, line in named.items() if name not in NOT_IN_A_NOTEBOOK}
+    marked = [line.partition(";") for line in lines]
+    asked = [plain.strip() for plain, _, marker in marked if _extra_of(marker) == extra]
+    return {re.split(r"[^\w.-]", line, maxsplit=1)[0]: line for line in asked}
+
+
+def _extra_of(marker: str) -> str:
+    found = re.search(r"extra == ['\"]([\w-]+)", marker)
+    return found[1] if found else ""
+
+
+def cure_for(module: str) -> str:
+    """What installs a module that is missing, if the course asks for it; else ""."""
+    name = module.partition(".")[0]
+    wanted = IMPORTED_AS.get(name, name.replace("_", "-"))
+    found = {name.replace("_", "-").lower() for name in of_extra(EXTRA)}
+    return f'{sys.executable} -m pip install "{DISTRIBUTION}[{EXTRA}]"' if wanted in found else ""
 
 
 def versions(names: Mapping[str, str]) -> dict[str, str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import packages_distributions
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
 
 import pytest
@@ -23,93 +23,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 ENVIRONMENT = yaml.safe_load((ROOT / "environment.yml").read_text())
 SPECS = [line for line in ENVIRONMENT["dependencies"] if isinstance(line, str)]
 CONDA_NAMES = {"torch": "pytorch"}
-# Pure Python packages that conda-forge may lack: pip takes them.
-FROM_PYPI = [line for line in PROJECT["dependencies"] if line.startswith(("fsrs", "genanki"))]
-
-
-def copy_of_the_project(folder: Path) -> Path:
-    for name in ("pyproject.toml", "environment.yml", "tools/sync_environment.py"):
-        (folder / name).parent.mkdir(exist_ok=True)
-        shutil.copy(ROOT / name, folder / name)
-    return folder
-
-
-def sync(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(root / "tools" / "sync_environment.py"), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd="/")
-
-
-def edit(path: Path, old: str, new: str) -> None:
-    text = path.read_text()
-    assert text.count(old) == 1
-    path.write_text(text.replace(old, new))
-
-
-# ---- the tool ------------------------------------------------------------------------------
-
-
-def test_environment_yml_is_what_the_tool_generates(tmp_path):
-    root = copy_of_the_project(tmp_path)
-    assert sync(root, "--check").returncode == 0
-    (root / "environment.yml").unlink()
-    assert sync(root).returncode == 0
-    assert (root / "environment.yml").read_bytes() == (ROOT / "environment.yml").read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ('"torch>=2.13,<3"', '"torch>=2.14,<3"'),
-        ('  "filelock>=3.16",\n', ""),
-        ('"filelock>=3.16"', '"filelock>=3.16", "tqdm"'),
-        ('"nbval>=0.11"', '"nbval>=0.12"'),
-        ('requires-python = ">=3.11"', 'requires-python = ">=3.12"'),
-    ],
-)
-def test_a_changed_dependency_makes_the_check_fail_in_one_line(tmp_path, old, new):
-    root = copy_of_the_project(tmp_path)
-    edit(root / "pyproject.toml", old, new)
-    before = (root / "environment.yml").read_text()
-    checked = sync(root, "--check")
-    assert checked.returncode == 1
-    assert checked.stdout.splitlines() == [
-        "environment.yml is not what pyproject.toml says: run `make environment`"
-    ]
-    assert checked.stderr == ""
-    assert (root / "environment.yml").read_text() == before
-    assert sync(root).returncode == 0
-    assert sync(root, "--check").returncode == 0
-    assert (root / "environment.yml").read_text() != before
-
-
-def test_a_missing_or_edited_file_makes_the_check_fail(tmp_path):
-    root = copy_of_the_project(tmp_path)
-    with (root / "environment.yml").open("a") as file:
-        file.write("  - tqdm\n")
-    assert sync(root, "--check").returncode == 1
-    (root / "environment.yml").unlink()
-    assert sync(root, "--check").returncode == 1
-    assert not (root / "environment.yml").exists()
-
-
-@pytest.mark.parametrize(
-    "requirement",
-    [
-        "filelock[extra]>=3",
-        "filelock; python_version < '3.12'",
-        "filelock @ https://example.org/filelock.whl",
-        "filelock===3.16",
-        "filelock >> 3",
-    ],
-)
-def test_what_conda_cannot_say_is_refused_in_one_line(tmp_path, requirement):
-    root = copy_of_the_project(tmp_path)
-    edit(root / "pyproject.toml", '"filelock>=3.16"', f'"{requirement}"')
-    for arguments in ((), ("--check",)):
-        refused = sync(root, *arguments)
-        assert refused.returncode == 1
-        assert len([line for line in refused.stderr.splitlines() if line.strip()]) == 1
-        assert refused.stderr.startswith(f"pyproject.toml: {requirement!r}")
+EXTRAS = PROJECT["optional-dependencies"]
 
 
 # ---- the file ------------------------------------------------------------------------------
@@ -128,17 +42,16 @@ def test_every_spec_is_one_that_conda_can_read():
         assert spec.version is not None or line == "pip"
 
 
-def test_every_dependency_appears_with_its_range():
-    of_tests = [r for r in PROJECT["optional-dependencies"]["authors"] if r.startswith("nbval")]
-    required = [Requirement(r) for r in (*PROJECT["dependencies"], *of_tests)]
-    required = [r for r in required if str(r) not in map(str, map(Requirement, FROM_PYPI))]
+def test_what_conda_brings_has_the_ranges_of_pyproject():
+    lines = [*PROJECT["dependencies"], *EXTRAS["course"], *EXTRAS["authors"]]
+    ranges = {r.name: r.specifier for r in map(Requirement, lines)}
     specs = {spec.name.normalized: spec for spec in map(MatchSpec, SPECS)}
-    for requirement in required:
-        spec = specs.pop(CONDA_NAMES.get(requirement.name, requirement.name))
-        ours = {str(specifier) for specifier in requirement.specifier}
-        assert set(str(spec.version).split(",")) == ours
     assert str(specs.pop("python").version) == PROJECT["requires-python"]
-    assert set(specs) == {"pip"}, "nothing else is installed"
+    del specs["pip"]
+    named = {conda: name for name, conda in CONDA_NAMES.items()}
+    for name, spec in specs.items():
+        ours = {str(specifier) for specifier in ranges[named.get(name, name)]}
+        assert set(str(spec.version).split(",")) == ours, name
 
 
 def test_the_packages_that_define_the_course_are_there():
@@ -146,10 +59,9 @@ def test_the_packages_that_define_the_course_are_there():
     assert names >= {"pytorch", "jupyterlab", "matplotlib", "ipywidgets", "nbval"}
 
 
-def test_the_course_itself_is_installed_by_pip_from_the_checkout():
+def test_pip_brings_the_rest_with_the_course_from_the_checkout():
     others = [line for line in ENVIRONMENT["dependencies"] if not isinstance(line, str)]
-    assert len(FROM_PYPI) == 2
-    assert others == [{"pip": [*FROM_PYPI, "-e ."]}]
+    assert others == [{"pip": ["-e .[course]"]}]
     assert SPECS[-1] == "pip"
 
 
@@ -175,7 +87,8 @@ def imported() -> dict[str, set[str]]:
 
 def test_whatever_the_package_imports_is_declared():
     # `grade --dask` and `explain --hf` say how to get theirs.
-    lines = [*PROJECT["dependencies"], *EXTRAS["cluster"], *EXTRAS["models"]]
+    extras = ("course", "cluster", "models")
+    lines = [*PROJECT["dependencies"], *(line for extra in extras for line in EXTRAS[extra])]
     declared = {canonicalize_name(Requirement(line).name) for line in lines}
     distributions = packages_distributions()
     modules = imported()
@@ -188,10 +101,60 @@ def test_whatever_the_package_imports_is_declared():
     assert not missing, f"imported, and not among the dependencies in pyproject.toml: {missing}"
 
 
+WITHOUT = """
+import importlib, pkgutil, sys
+blocked, failed = set(sys.argv[1:]), {}
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in blocked:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing())
+from amp_lessons import amp, core
+from amp_lessons.app import cli
+for wing in (core, amp):
+    for found in pkgutil.walk_packages(wing.__path__, wing.__name__ + "."):
+        try:
+            importlib.import_module(found.name)
+        except ModuleNotFoundError as error:
+            failed[found.name] = error.name.partition(".")[0]
+print(failed)
+"""
+DRAWS = {
+    f"amp_lessons.{name}"
+    for name in ("core.pictures", "amp.monitor.chart", "amp.speed.roofline_plot")
+}
+
+
+def brought_by(lines: list[str]) -> set[str]:
+    """The distributions that come with these requirements, and with theirs."""
+    found: set[str] = set()
+    while lines:
+        need = Requirement(lines.pop())
+        name = canonicalize_name(need.name)
+        if name not in found and (need.marker is None or need.marker.evaluate({"extra": ""})):
+            found.add(name)
+            with suppress(PackageNotFoundError):
+                lines += requires(name) or []
+    return found
+
+
+def test_wings_core_and_amp_and_the_command_line_load_without_the_extra():
+    base = brought_by([*PROJECT["dependencies"]])
+    course = {canonicalize_name(Requirement(line).name) for line in EXTRAS["course"]}
+    assert {"jupyterlab", "matplotlib", "scikit-learn", "anywidget"} <= course - base
+    modules = packages_distributions().items()
+    absent = [m for m, names in modules if not base & set(map(canonicalize_name, names))]
+    command = [sys.executable, "-c", WITHOUT, *(m for m in absent if m != "amp_lessons")]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.stderr == ""
+    failed = ast.literal_eval(run.stdout)
+    assert failed.keys() <= DRAWS, "only what draws may need more than the base"
+    assert set(failed.values()) == {"matplotlib"}
+
+
 # ---- the pins ------------------------------------------------------------------------------
 
-EXTRAS = PROJECT["optional-dependencies"]
-PINNED_EXTRAS = ("tests", "authors", "classroom", "hub", "cluster", "models")
+PINNED_EXTRAS = ("course", "tests", "authors", "classroom", "hub", "cluster", "models")
 
 
 def pins() -> dict[str, Version]:

@@ -154,7 +154,7 @@ def test_it_says_what_it_does_and_then_has_nothing_to_do(project):
     plan, called = calls(project)
     assert called.startswith("pip install --color never --python ")
     assert called.endswith(
-        "--index-strategy unsafe-best-match --constraint constraints.txt --editable . pip"
+        "--index-strategy unsafe-best-match --constraint constraints.txt --editable .[course] pip"
     )
     assert plan == called + " --dry-run"
     assert calls(project, "called") == []
@@ -194,7 +194,7 @@ def test_pip_takes_over_once_if_uv_fails(project, manner, why):
     assert why in message
     (called,) = calls(project, "called")
     assert called.startswith("--disable-pip-version-check --no-input install ")
-    assert called.endswith("--constraint constraints.txt --editable .")
+    assert called.endswith("--constraint constraints.txt --editable .[course]")
     assert run(project).stdout == ""
 
 
@@ -281,7 +281,7 @@ def test_cuda_comes_when_it_is_asked_for_and_is_kept(project):
     assert done.returncode == 0
     assert "3 GB to download" in done.stdout
     (called,) = calls(project)
-    assert called.endswith("--editable . torch===2.13.0 pip")
+    assert called.endswith("--editable .[course] torch===2.13.0 pip")
     assert run(project).stdout == ""
     with (project / "constraints.txt").open("a") as file:
         file.write("# changed\n")

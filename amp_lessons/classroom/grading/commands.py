@@ -16,6 +16,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -145,6 +146,8 @@ def grade(
     The exit status is 0 only if all could be graded. A wrong answer can; a
     notebook that is broken, or a cell that never ends, cannot.
     """
+    if find_spec("IPython") is None:  # of the extra: better missed here than in the sandbox
+        raise ModuleNotFoundError(name="IPython")
     from amp_lessons.classroom import grading
     from amp_lessons.classroom.grading import report
 

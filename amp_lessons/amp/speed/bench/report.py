@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
@@ -12,9 +12,10 @@ from amp_lessons.amp.roofline import find_gpu
 from amp_lessons.amp.speed.bench.modes import MODES, Mode
 from amp_lessons.amp.speed.bench.runner import BenchReport
 from amp_lessons.amp.speed.records import SCHEMA_VERSION, RecordRow
-from amp_lessons.amp.speed.roofline_plot import roofline
-from amp_lessons.core.pictures import Picture
 from amp_lessons.core.sizes import size
+
+if TYPE_CHECKING:
+    from amp_lessons.core.pictures import Picture
 
 STEADY = 0.03
 """A spread (interquartile range by median) above this is marked: something else was running."""
@@ -174,6 +175,8 @@ def as_json(report: BenchReport, command: str, name: str) -> dict[str, Any]:
 
 def picture(report: BenchReport) -> Picture:
     """The roofline of this machine with a marker for each run."""
+    from amp_lessons.amp.speed.roofline_plot import roofline
+
     title = f"Roofline of {report.host['gpu'] or 'this CPU'}, measured"
     bandwidth = report.bandwidth or 0.0  # known once a row was measured
     return roofline(_points(report.read()), report.flops, bandwidth, title=title)
