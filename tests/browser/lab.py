@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pages
-from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import Browser, Locator, Page, TimeoutError
 from waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -155,8 +155,8 @@ class Notebook:
     def run_until(self, text: str) -> None:
         """Run every cell down to the one whose source holds ``text``, and that one."""
         self.cell(text)
-        for command in ("run-all-above", "run-cell"):
-            self.execute(f"notebook:{command}")
+        self.execute("notebook:run-all-above")
+        self.run_cell(text)  # made active again: a box that was drawn may have taken the focus
 
     def index_of(self, text: str) -> int:
         """The number of the first cell whose source holds ``text``."""
@@ -173,17 +173,37 @@ class Notebook:
         return found
 
     def cell(self, text: str) -> Locator:
-        """The cell whose source holds ``text``, scrolled into view."""
+        """The cell whose source holds ``text``, scrolled into view.
+
+        JupyterLab takes a cell that is out of view out of the page. Outputs above that are still to
+        be drawn can push it there after we scrolled, so we look until it has stayed for 10 frames.
+        """
         index = self.index_of(text)
         self.wait_for(
             """async i => {
               const notebook = jupyterapp.shell.currentWidget.content;
               notebook.activeCellIndex = i;
               await notebook.scrollToItem(i, "start");
+              for (let frames = 0; frames < 10; frames++) {
+                await new Promise(requestAnimationFrame);
+                if (notebook.widgets[i].node.isConnected) continue;
+                await notebook.scrollToItem(i, "start");
+                frames = 0;
+              }
             }""",
             index,
         )
         return self.page.locator(f".jp-Notebook .jp-Cell[data-windowed-list-index='{index}']")
+
+    def shown(self, text: str, selector: str) -> Locator:
+        """What a cell shows for a CSS selector, as soon as it's to be seen. The cell is brought
+        back into view as often as what is drawn above it pushes it out."""
+        for _ in range(60):
+            found = self.cell(text).locator(selector).first
+            with suppress(TimeoutError):
+                found.wait_for(timeout=5000)
+                return found
+        raise AssertionError(f"the cell with {text!r} shows no {selector} within 5 minutes")
 
     def type_into(self, text: str, source: str) -> None:
         """Replace a cell's source as a learner does: click into it, select all, type."""

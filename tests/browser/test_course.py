@@ -229,9 +229,7 @@ def test_curves_are_shown_as_an_image_whatever_else_they_bring(open_notebook):
     complaints: list[str] = []
     notebook.page.on("console", lambda message: complaints.append(message.text))
     notebook.run_until(source)
-    cell = notebook.cell(source)
-    image = cell.locator(".jp-OutputArea-output img")
-    image.wait_for()
+    image = notebook.shown(source, ".jp-OutputArea-output img")
     assert f"Figure: {image.get_attribute('alt')}" == text
-    assert cell.locator(".jp-OutputArea-output").inner_text().strip() == ""
+    assert notebook.shown(source, ".jp-OutputArea-output").inner_text().strip() == ""
     assert not [text for text in complaints if "amp-lessons" in text or "mime" in text.lower()]

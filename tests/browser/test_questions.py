@@ -30,9 +30,7 @@ ASK, RESULT = f'predict("{BIG.id}")', "fp16 = train(fp16_step"
 
 
 def box_in(notebook: Notebook, source: str) -> Locator:
-    box = notebook.cell(source).locator(".amp-quiz")
-    box.wait_for()
-    return box
+    return notebook.shown(source, ".amp-quiz")
 
 
 def log_of(lab: Lab) -> list[dict]:
@@ -162,7 +160,7 @@ def test_a_failing_cell_is_no_result(open_notebook):
     expect(box.locator(".amp-waiting")).to_contain_text("Committed")
     notebook.type_into(RESULT, f"1 / 0  # {RESULT}")
     notebook.run_cell("1 / 0")
-    notebook.cell("1 / 0").locator("text=ZeroDivisionError").first.wait_for()
+    notebook.shown("1 / 0", "text=ZeroDivisionError")
     expect(box_in(notebook, ASK).locator(".amp-waiting")).to_contain_text("Committed")
 
 
