@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: lab check test test-all test-rest test-long test-torch notebooks environment format clean help FORCE
+.PHONY: lab check test test-all test-rest test-long test-torch notebooks format clean help FORCE
 
 help:
 	@echo "make lab        open the course in JupyterLab; PYTORCH=cuda for an NVIDIA GPU, 3 GB to download"
@@ -21,14 +21,14 @@ help:
 lab: $(VENV)/.lab
 	@$(BIN)/amp-lessons lab $(ARGS)
 
-# `make test` is the gate. `make test-all` runs the gate and then the rest, nothing twice: it's what CI
-# runs. `make test-rest` is for those who have just run the gate. `make test-long` takes an hour and
-# more and belongs to neither.
+# `make test` is the gate. `make test-all` runs the gate and the rest, nothing twice: it's what CI runs.
+# `make test-rest` is for those who have just run the gate. `make test-long` takes an hour and more and
+# belongs to neither.
 test: $(VENV)/.tests
 	@$(BIN)/python tools/run_tests.py gate $(ARGS)
 
-test-all: test
-	@$(BIN)/python tools/run_tests.py rest $(ARGS)
+test-all: $(VENV)/.tests
+	@$(BIN)/python tools/run_tests.py all $(ARGS)
 
 test-rest: $(VENV)/.tests
 	@$(BIN)/python tools/run_tests.py rest $(ARGS)
@@ -46,9 +46,6 @@ test-torch:
 
 notebooks: $(VENV)/.authors
 	$(BIN)/python tools/build_notebooks.py
-
-environment: $(VENV)/.authors
-	$(BIN)/python tools/sync_environment.py
 
 format: $(VENV)/.authors
 	$(BIN)/ruff check --fix-only .

@@ -15,13 +15,17 @@ from run_tests import STOPPED
 from waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
-# A server in a session of its own: it writes to the folder for temporary files, and nothing but
-# SIGKILL ends it.
+# A server in a session of its own: it writes to the folder for temporary files, also folders within
+# folders, deeper than Python can remove them, and nothing but SIGKILL ends it.
 STUBBORN = """
 import os, signal, sys, tempfile
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, signal.SIG_IGN)
 name = tempfile.mkstemp()[1]
+os.chdir(tempfile.mkdtemp())
+for _ in range(1200):
+    os.mkdir("d")
+    os.chdir("d")
 with open(sys.argv[1] + ".part", "w") as told:
     told.write(f"{os.getpid()} {name}")
 os.rename(sys.argv[1] + ".part", sys.argv[1])
