@@ -125,13 +125,14 @@ def table() -> str:
         _row(p.entry, f"{p.number}. {p.name}", f"{page}#{heading_anchor(p.heading)}")
         for p in PITFALLS
     )
-    return "\n".join(("| what you see | pitfall | what to do |", "|---|---|---|", *rows))
+    head = "| what you see | pitfall | what to do | name in `lookup` |"
+    return "\n".join((head, "|---|---|---|---|", *rows))
 
 
 def _row(entry: Entry, name: str, link: str) -> str:
     quoted = entry.kind == "message" and any(each.search(entry.title) for each in entry.regexes)
     seen = f"`{entry.title}`" if quoted else entry.title
-    return f"| {seen} | [{name}]({link}) | {entry.fix} |"
+    return f"| {seen} | [{name}]({link}) | {entry.fix} | `{entry.id}` |"
 
 
 IN_THE_LESSON = (
@@ -150,16 +151,14 @@ PITFALLS: tuple[Pitfall, ...] = (
     Pitfall(
         1,
         LOOP,
-        "No inf checks were recorded for this optimizer",
+        "An optimizer without gradients",
         ("no-inf-checks-for-this-optimizer",),
     ),
-    Pitfall(
-        2, LOOP, "No inf checks were recorded prior to update", ("no-inf-checks-prior-to-update",)
-    ),
+    Pitfall(2, LOOP, "An update without a step", ("no-inf-checks-prior-to-update",)),
     Pitfall(3, LOOP, "unscale_ has already been called", ("unscale-already-called",)),
     Pitfall(4, LOOP, "unscale_ is being called after step", ("unscale-after-step",)),
     Pitfall(5, SILENT, "The loss is frozen", ("stale-autocast-cache",)),
-    Pitfall(6, LOOP, "Attempting to unscale FP16 gradients", ("unscale-fp16-gradients",)),
+    Pitfall(6, LOOP, "FP16 parameters with a scaler", ("unscale-fp16-gradients",)),
     Pitfall(
         7,
         MACHINERY,
@@ -177,7 +176,7 @@ PITFALLS: tuple[Pitfall, ...] = (
         "A custom Function without its decorators",
         ("custom-function-backward", "mat1-mat2-same-dtype"),
     ),
-    Pitfall(11, NUMBERS, "BCELoss is unsafe to autocast", ("bce-unsafe-to-autocast",)),
+    Pitfall(11, NUMBERS, "BCELoss under autocast", ("bce-unsafe-to-autocast",)),
     Pitfall(12, LOOP, "lr_scheduler.step before optimizer.step", ("scheduler-before-optimizer",)),
     Pitfall(13, NUMBERS, "The scale sinks to nothing", ("scale-keeps-falling",)),
     Pitfall(14, SILENT, "Clipped before unscale_", ("clip-before-unscale",)),

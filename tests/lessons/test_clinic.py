@@ -100,8 +100,8 @@ def test_the_table_takes_its_words_from_the_catalogue():
     assert len(rows) == len(IN_THE_LESSON) + len(PITFALLS)
     entries = [catalogue.entry(name) for name, _ in IN_THE_LESSON]
     for row, entry in zip(rows, [*entries, *(p.entry for p in PITFALLS)], strict=True):
-        seen, _, fix = row.strip("| ").split(" | ")
-        assert (seen.strip("`"), fix) == (entry.title.strip("`"), entry.fix)
+        seen, _, fix, name = row.strip("| ").split(" | ")
+        assert (seen.strip("`"), fix, name.strip("`")) == (entry.title, entry.fix, entry.id)
 
 
 # ---- the notebook -------------------------------------------------------------------------------
