@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from amp_lessons.amp.errors import catalogue
-from amp_lessons.amp.errors.catalogue import Entry
+from amp_lessons.amp import errors
 from amp_lessons.amp.monitor.counting import Tally, largest_safe_scale, smallest_saving_scale
 from amp_lessons.amp.monitor.findings import Fault, Findings
 from amp_lessons.amp.monitor.fixes import entry_of
@@ -40,9 +39,9 @@ class Advice:
         return self.severity != "note"
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> errors.Entry:
         """What the catalogue says of it: what to do, and which lesson explains it."""
-        return catalogue.entry(self.entry_id)
+        return errors.entry(self.entry_id)
 
 
 def diagnoses(seen: Findings) -> list[Advice]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from amp_lessons.amp.errors import catalogue
+from amp_lessons.amp import errors
 from amp_lessons.exercises.checks.probe import Case
 from amp_lessons.exercises.checks.serialize import in_words
 from amp_lessons.exercises.checks.serialize.compare import (
@@ -36,7 +36,7 @@ MANY = 12  # more numbers than anyone reads one by one
 def earlier_cause(message: str) -> str:
     """What an earlier line did, if this error is raised by a later one; else ""."""
     causes = [cause for part, cause in EARLIER_LINE.items() if part in message]
-    faults = map(catalogue.entry, EARLIER_FAULTS)
+    faults = map(errors.entry, EARLIER_FAULTS)
     causes += [each.cause for each in faults if any(r.search(message) for r in each.regexes)]
     return f"The cause is an earlier line. {causes[0]}" if causes else ""
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from amp_lessons.amp.errors import catalogue
+from amp_lessons.amp import errors
 from amp_lessons.amp.explain.facts import Fact
 from amp_lessons.amp.explain.facts.fact import constant
 from amp_lessons.amp.explain.recorder import OpEvent
@@ -67,7 +67,7 @@ def made(
     overflows: bool = False,
 ) -> Hazard:
     """A hazard of this kind, with the fix and the lesson of its entry, by default the kind's."""
-    known = catalogue.entry(entry or KINDS[kind])
+    known = errors.entry(entry or KINDS[kind])
     return Hazard(
         kind,
         severity,

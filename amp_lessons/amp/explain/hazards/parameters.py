@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from amp_lessons.amp.errors import catalogue
+from amp_lessons.amp import errors
 from amp_lessons.amp.explain.hazards.kinds import (
     BITS,
     RAISES,
@@ -54,7 +54,7 @@ _STORED = {
 def _stored(model: nn.Module, dtype: torch.dtype, names: list[str]) -> Hazard:
     entry, trouble = _STORED[dtype]
     raises = dtype == torch.float16 and model.training
-    known = catalogue.entry(entry)
+    known = errors.entry(entry)
     fix = known.fix if dtype in LOW else "make the parameters float32: model.float()"
     return Hazard(
         "16-bit parameters" if dtype in LOW else "float64",
