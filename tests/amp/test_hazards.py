@@ -97,6 +97,13 @@ def test_every_hazard_has_a_fix_an_entry_and_its_lesson():
             assert hazard.op or hazard.paths
 
 
+def test_a_report_names_what_to_look_up():
+    trace = explain_autocast(Of(lambda x: x * x), torch.randn(4, 8), device="cuda", dtype=FP16)
+    assert trace.hazards[0].entry == "activation-overflow"
+    for shown in (str(trace), trace.to_html()):
+        assert "amp-lessons lookup activation-overflow" in shown
+
+
 def test_what_becomes_inf_is_marked_as_an_overflow():
     (square,) = hazards(lambda x: x * x)
     assert square.overflows

@@ -59,7 +59,9 @@ def test_a_fault_is_named_with_its_op_and_line(case: Case):
     if case.lr < 1 and fault.kind != "underflow":
         assert fault.step == STRIKES, "a step that isn't sampled"
     assert len(seen.alarms) == len(seen.faults) == 1, "the steps after it are not news"
-    assert seen.alarms[0].entry.fix
+    look_up = f"amp-lessons lookup {seen.alarms[0].entry_id}"
+    assert look_up in seen.summary()
+    assert look_up in seen._repr_html_()
 
 
 def test_a_bad_batch_is_traced_to_the_call_of_the_model():
