@@ -16,6 +16,7 @@ import torch
 from hazards_planted import Planted
 from torch import nn
 
+from amp_lessons.amp.errors import catalogue
 from amp_lessons.amp.explain import Hazard
 from amp_lessons.amp.explain.hazards import KINDS
 from amp_lessons.amp.explain.passes import ForwardPass, TraceRequest
@@ -94,12 +95,12 @@ def table(result: Counted) -> str:
 def page(result: Counted) -> str:
     """`docs/hazards.md`."""
     false = sum(bool(hazards) for hazards in result.false.values())
-    parts = [_HEAD, "| Kind | What goes wrong | Cure | Lesson |", "|---|---|---|---|"]
-    for kind in KINDS.values():
-        lesson = lesson_called(kind.lesson)
-        link = f"[{lesson.title}](../{lesson.notebook})"
-        cure = kind.cure[0].upper() + kind.cure[1:]
-        parts.append(f"| {kind.name} | {kind.harm} | {cure}. | {link} |")
+    parts = [_HEAD, "| Kind | What goes wrong | Fix | Lesson | Look up |", "|---|---|---|---|---|"]
+    for kind, name in KINDS.items():
+        entry = catalogue.entry(name)
+        link = f"[{lesson_called(entry.lesson).title}](../{entry.notebook})"
+        cause = entry.cause.replace("|", "\\|")
+        parts.append(f"| {kind} | {cause} | {entry.fix} | {link} | `{name}` |")
     parts += ["", _COUNTS, "", table(result), ""]
     runs = " and ".join(f"`{device}` with {str(dtype)[6:]}" for device, dtype in RUNS)
     parts.append(

@@ -22,10 +22,11 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional as F
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 
 from amp_lessons.amp.fake_tensors.modes import autocast_on, quiet
 from amp_lessons.amp.memory.training import training_memory
+from amp_lessons.amp.policy import op_policy
 from amp_lessons.core.messages import said
 from amp_lessons.lessons.experiments import without_cuda
 
@@ -238,7 +239,118 @@ def two_optimizers_two_updates() -> None:
     assert (second_moved(updates=1), second_moved(updates=2)) == (1, 2)
 
 
+def gradient_underflow() -> None:
+    def gradient(scaled: bool, dtype: torch.dtype = HALF) -> float:
+        weight = torch.ones(1, requires_grad=True)
+        optimizer, scaler = torch.optim.SGD([weight]), torch.amp.GradScaler("cpu", enabled=scaled)
+        scaler.scale((weight.to(dtype) * 1e-4).float().sum() * 1e-5).backward()
+        scaler.unscale_(optimizer)
+        assert weight.grad is not None
+        return weight.grad.item()
+
+    assert gradient(scaled=False) == 0
+    assert math.isclose(gradient(scaled=True), 1e-9, rel_tol=1e-2)
+    assert math.isclose(gradient(scaled=False, dtype=BF16), 1e-9, rel_tol=1e-2)
+    assert torch.tensor(2.98e-8).half() == 0 < torch.tensor(2.99e-8).half()
+
+
+def gradient_overflow() -> None:
+    weight = torch.ones(1, requires_grad=True)
+    optimizer, scaler = torch.optim.SGD([weight]), torch.amp.GradScaler("cpu", init_scale=2.0**16)
+    scales = []
+    for _ in range(3):
+        optimizer.zero_grad()
+        scaler.scale(weight.half().float().sum() * 1.5).backward()  # 98304, then 49152
+        scaler.step(optimizer)
+        scaler.update()
+        scales.append(scaler.get_scale())
+    assert scales == [2.0**15] * 3
+    assert weight.item() < 1
+
+
+def loss_not_scaled() -> None:
+    layer, optimizer, scaler = loop()
+    optimizer.zero_grad()
+    layer(X).mean().backward()
+    true = nn.utils.get_total_norm([p.grad for p in layer.parameters() if p.grad is not None])
+    scaler.unscale_(optimizer)
+    found = nn.utils.get_total_norm([p.grad for p in layer.parameters() if p.grad is not None])
+    assert round((true / found).item()) == 65536
+
+
+def inf_gradients_not_cleared() -> None:
+    def after_an_overflow(clear: str) -> list[float]:
+        weight, scales = torch.ones(1, requires_grad=True), []
+        optimizer, scaler = torch.optim.SGD([weight]), torch.amp.GradScaler("cpu")
+        for size in (torch.inf, 1.0, 1.0):
+            scaler.scale((weight * size).sum()).backward()
+            before = scaler.get_scale()
+            scaler.step(optimizer)
+            scaler.update()
+            scales.append(scaler.get_scale())
+            if clear == "always" or scales[-1] >= before:
+                optimizer.zero_grad()
+        return scales
+
+    assert after_an_overflow("after a step") == [2.0**15, 2.0**14, 2.0**13]
+    assert after_an_overflow("always") == [2.0**15] * 3
+
+
 # ---- mixed dtypes --------------------------------------------------------------------------------
+
+
+def two_dtypes_under_autocast() -> None:
+    buffer, layer = torch.zeros(4, 3), nn.Linear(8, 3)
+    with region():
+        out = layer(X)
+        assert "dtypes match" in said(lambda: buffer.index_put_((ROWS,), out))
+        assert "dtype" in said(lambda: torch.linalg.solve(torch.eye(4).double(), torch.ones(4)))
+        assert torch.equal(buffer.index_put_((ROWS,), out.to(buffer.dtype)), out.float())
+
+
+def in_place_keeps_16_bits() -> None:
+    one, small = torch.ones(2, dtype=HALF), torch.full((2,), 1e-4)
+    with region():
+        assert (one + small).dtype is FP32
+        assert (one + small).min() > 1
+        one += small
+    assert one.dtype is HALF
+    assert one.tolist() == [1, 1]
+
+
+def rms_norm_dtype_changed() -> None:
+    assert op_policy("rms_norm", "cuda").low is FP32
+    assert op_policy("rms_norm", "cpu").low is HALF
+
+
+def recomputed_outside_autocast() -> None:
+    class Recompute(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, layer: Any, x: Tensor) -> Tensor:
+            ctx.layer = layer
+            ctx.save_for_backward(x)
+            result: Tensor = layer(x)
+            return result
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor | None]:
+            again = ctx.saved_tensors[0].detach().requires_grad_()
+            with torch.enable_grad():
+                output = ctx.layer(again)
+            torch.autograd.backward(output, grad)
+            return None, again.grad
+
+    def dtypes(run: Callable[[nn.Module, Tensor], Tensor]) -> list[torch.dtype]:
+        layer, found = nn.Linear(8, 3), []
+        layer.register_forward_hook(lambda _, args, out: found.append(out.dtype))
+        with region():
+            loss = run(layer, X.clone().requires_grad_()).float().sum()
+        loss.backward()
+        return found
+
+    assert dtypes(Recompute.apply) == [HALF, FP32]
+    with set_checkpoint_early_stop(False):  # so that the hook sees the second pass
+        assert dtypes(lambda layer, x: checkpoint(layer, x, use_reentrant=False)) == [HALF, HALF]
 
 
 def expected_scalar_type() -> list[str]:
@@ -602,6 +714,206 @@ def probability_tensor_inf_nan() -> list[str]:
     return [said(lambda row=row: torch.multinomial(torch.tensor(row), 1)) for row in rows]
 
 
+def log_of_a_probability() -> None:
+    logits = torch.tensor([20.0, 0.0, -20.0], dtype=HALF)
+    p = logits.softmax(0)
+    assert p.log().isinf().any()
+    assert (p * (p + 1e-8).log()).sum().isnan()
+    assert (1 - torch.tensor(0.9999).half()).log().isinf()
+    log_p = logits.log_softmax(0)
+    assert (log_p.exp() * log_p).sum().isfinite()
+    assert torch.tensor(1e-8).half() == 0
+
+
+def eps_zero_in_fp16() -> None:
+    zero = torch.zeros(1, dtype=HALF)
+    assert (zero / (zero + 1e-8)).isnan()
+    assert (zero + 1e-12).log().isinf()
+    assert slope(lambda x: (x + 1e-8).sqrt(), 0.0, HALF) == math.inf
+    assert (zero.float() / (zero.float() + 1e-8)).item() == 0
+    assert (zero / (zero + 6.2e-5)).item() == 0
+    assert torch.finfo(HALF).tiny < 6.2e-5
+
+
+def slope(function: Callable[[Tensor], Tensor], at: float, dtype: torch.dtype = FP32) -> float:
+    """The derivative of a function, as autograd computes it."""
+    x = torch.tensor(at, dtype=dtype, requires_grad=True)
+    (found,) = torch.autograd.grad(function(x), x)
+    return found.item()
+
+
+def infinite_slope() -> None:
+    assert slope(torch.sqrt, 0.0) == slope(torch.log, 0.0) == math.inf
+    assert slope(torch.acos, 1.0) == -math.inf
+    assert math.isnan(slope(lambda x: (x * x).sqrt(), 0.0))
+    assert math.isnan(slope(lambda x: torch.where(x > 0, (x * x).log(), 0.0), 0.0))
+    assert slope(lambda x: (x * x + 1e-6).sqrt(), 0.0) == 0
+    assert slope(lambda x: torch.where(x > 0, (x * x).clamp(min=1e-6).log(), 0.0), 0.0) == 0
+
+
+def cancellation() -> None:
+    x = (100 + torch.arange(64.0) / 64).half()
+    assert ((x * x).mean() - x.mean() ** 2).item() < 0
+    assert ((x * x).mean() - x.mean() ** 2).sqrt().isnan()
+    assert 0.08 < x.float().var() < 0.09
+
+
+def activation_overflow() -> None:
+    x = torch.full((4, 4), 300.0)
+    assert (x.half() * x.half()).isinf().all()
+    assert (x.bfloat16() * x.bfloat16()).isfinite().all()
+    with region():
+        assert (x @ x).isinf().all()
+        assert ((x / 16) @ x).isfinite().all()
+        with region(enabled=False):
+            assert (x @ x).isfinite().all()
+
+
+def exp_overflow() -> None:
+    logits = torch.tensor([12.0, 0.0], dtype=HALF)
+    assert logits.exp().isinf().any()
+    assert (logits - logits.max()).exp().isfinite().all()
+    assert logits.logsumexp(0).isfinite()
+    assert torch.tensor(math.exp(11.08)).half().isfinite()
+    assert torch.tensor(math.exp(11.1)).half().isinf()
+    assert torch.tensor([88.7, 88.8]).exp().isinf().tolist() == [False, True]
+    assert torch.tensor([88.5, 89.0], dtype=BF16).exp().isinf().tolist() == [False, True]
+
+
+def activation_underflow() -> None:
+    assert (X.half() * 1e-8).sum() == 0
+    assert (X.half().float() * 1e-8).sum() > 0
+
+
+def sum_overflow() -> None:
+    x = torch.full((1000,), 100.0, dtype=HALF)
+    assert x.sum().isinf()
+    assert x.cumsum(0)[-1].isinf()
+    assert (x * torch.tensor([1.0, -1.0]).half().repeat(500) * 3).var().isinf()
+    assert x.float().sum() == x.cumsum(0, dtype=FP32)[-1] == 100_000
+
+
+def integers_round_in_16_bits() -> None:
+    for dtype, most in ((HALF, 2048), (BF16, 256)):
+        first = torch.arange(most + 1)
+        assert torch.equal(first.to(dtype).long(), first)
+        assert torch.tensor(most + 1).to(dtype) == torch.tensor(most).to(dtype)
+        count = torch.tensor(float(most), dtype=dtype)
+        assert count + 1 == count
+    assert torch.tensor(2049.0) + 1 == 2050
+
+
+def running_average_stalls() -> None:
+    for dtype, moves in ((HALF, False), (BF16, False), (FP32, True)):
+        average = torch.ones(1, dtype=dtype)
+        for _ in range(1000):
+            average.lerp_(torch.full_like(average, 0.9), 0.001)
+        assert (average.item() < 0.95) == moves, dtype
+
+
+def fp16_weights() -> None:
+    one, large = torch.ones(1, dtype=HALF), torch.full((1,), 6e4, dtype=HALF)
+    assert (one - 1 / 4096).item() == 1 > (one - 1 / 4000).item()
+    assert (large + 1e4).isinf()
+    assert "FP16 gradients" in unscale_fp16_gradients()[0]
+    assert (one.float() - 1 / 4096).item() < 1
+
+
+def batchnorm_in_fp16() -> None:
+    features = torch.tensor([[6e4], [-6e4], [3e4]], dtype=HALF)
+    for norm, broken in ((nn.BatchNorm1d(1).half(), True), (nn.BatchNorm1d(1), False)):
+        with region():
+            norm.train()(features)
+            assert norm.running_var is not None
+            assert norm.running_var.isinf().item() == broken
+            assert (norm.eval()(features) == 0).all().item() == broken
+
+
+def nan_in_the_batch() -> None:
+    batch = X.clone()
+    batch[0, 0] = NAN
+    for dtype in (HALF, FP32):
+        with region(dtype, enabled=dtype is HALF):
+            assert nn.Linear(8, 3)(batch).isnan().any()
+    clean = batch[torch.isfinite(batch).all(1)]
+    assert nn.Linear(8, 3)(clean).isfinite().all()
+
+
+def nan_in_weights() -> None:
+    layer, optimizer, scaler = loop()
+    layer.load_state_dict({"weight": torch.full((3, 8), NAN), "bias": torch.zeros(3)})
+    optimizer.zero_grad()
+    scaler.scale(layer(X).sum()).backward()
+    assert layer(X).isnan().all()
+    assert layer.weight.grad is not None
+    assert layer.weight.grad.isfinite().all()  # nobody skips this step
+
+
+def training_diverges() -> None:
+    def loss_after(lr: float, clip: float, dtype: torch.dtype) -> float:
+        weight = torch.ones(1, requires_grad=True)
+        optimizer = torch.optim.SGD([weight], lr=lr)
+        for _ in range(200):
+            optimizer.zero_grad()
+            (weight.to(dtype) ** 2).float().sum().backward()
+            nn.utils.clip_grad_norm_([weight], clip)
+            optimizer.step()
+        return (weight**2).item()
+
+    for dtype in (FP32, BF16):
+        assert not math.isfinite(loss_after(3.0, math.inf, dtype))
+        assert loss_after(0.1, math.inf, dtype) < 1e-3
+        assert loss_after(3.0, 1.0, dtype) < 10
+
+
+def nan_in_fp32_too() -> None:
+    for dtype in (FP32, BF16, FP64):
+        zero = torch.zeros(1, dtype=dtype)
+        assert (zero / zero).isnan()
+        assert zero.log().isinf()
+        assert (zero - 1).sqrt().isnan()
+
+
+def mean_of_nothing() -> None:
+    chosen = X[X > 1]
+    assert chosen.mean().isnan()
+    assert chosen.sum() / max(len(chosen), 1) == 0
+
+
+def variance_of_one_number() -> None:
+    with quiet():
+        assert torch.ones(1).var().isnan()
+        assert torch.ones(1).std().isnan()
+        assert torch.ones(1).var(correction=0) == 0
+
+
+def all_targets_ignored() -> None:
+    logits, targets = torch.randn(4, 3), torch.full((4,), -100)
+    assert F.cross_entropy(logits, targets).isnan()
+    assert F.cross_entropy(logits, targets, reduction="sum") / max((targets >= 0).sum(), 1) == 0
+
+
+def ctc_target_too_long() -> None:
+    def loss(steps: int, target: list[int], zero: bool = False) -> Tensor:
+        log_p = torch.zeros(steps, 1, 4).log_softmax(-1)
+        lengths = torch.tensor([steps]), torch.tensor([len(target)])
+        return F.ctc_loss(log_p, torch.tensor([target]), *lengths, zero_infinity=zero)
+
+    assert loss(2, [1, 2, 3]).isinf()
+    assert loss(3, [1, 2, 3]).isfinite()
+    assert loss(2, [1, 1]).isinf()
+    assert loss(3, [1, 1]).isfinite()
+    assert loss(2, [1, 2, 3], zero=True) == 0
+
+
+def weight_norm_zero_row() -> None:
+    for start, broken in ((0.0, True), (1.0, False)):
+        layer = nn.Linear(8, 3)
+        nn.init.constant_(layer.weight, start)
+        nn.utils.parametrizations.weight_norm(layer)
+        assert layer(X).isnan().any().item() == broken
+
+
 def t5_nan_in_fp16() -> None:
     x, weight = torch.full((1, 2), 200.0), torch.full((1, 2), 200.0)
     assert F.linear(x.half(), weight.half()).isinf().all()
@@ -884,10 +1196,39 @@ SYMPTOMS: dict[str, Callable[[], None]] = _by_id(
     scale_keeps_falling,
     accumulation_without_division,
     two_optimizers_two_updates,
+    gradient_underflow,
+    gradient_overflow,
+    loss_not_scaled,
+    inf_gradients_not_cleared,
+    two_dtypes_under_autocast,
+    in_place_keeps_16_bits,
+    rms_norm_dtype_changed,
+    recomputed_outside_autocast,
     autocast_not_in_thread,
     nan_rows_from_two_masks,
     trainer_loss_zero_grad_norm_nan,
     nan_loss_after_some_epochs,
+    log_of_a_probability,
+    eps_zero_in_fp16,
+    infinite_slope,
+    cancellation,
+    activation_overflow,
+    exp_overflow,
+    activation_underflow,
+    sum_overflow,
+    integers_round_in_16_bits,
+    running_average_stalls,
+    fp16_weights,
+    batchnorm_in_fp16,
+    nan_in_the_batch,
+    nan_in_weights,
+    training_diverges,
+    nan_in_fp32_too,
+    mean_of_nothing,
+    variance_of_one_number,
+    all_targets_ignored,
+    ctc_target_too_long,
+    weight_norm_zero_row,
     t5_nan_in_fp16,
     batchnorm_poisoned_statistics,
     rotary_positions_collapse,

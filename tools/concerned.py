@@ -52,6 +52,7 @@ TABLE = (
             "tests/tools/test_build.py[{lesson}]",
             "tests/core/test_links.py",
             "tests/*/test_{slug}.py",
+            "tests/test_one_catalogue.py",
         ),
     ),
     Row("sources/home.py", tests=("tests/app/test_home.py", "tests/core/test_links.py")),
@@ -79,10 +80,22 @@ TABLE = (
         "amp_lessons/quiz/bank/*.toml",
         tool="check_bank.py",
         of="{stem}",
-        tests=("tests/quiz/test_bank.py[{stem}]", "tests/tools/test_build.py[{stem}]"),
+        tests=(
+            "tests/quiz/test_bank.py[{stem}]",
+            "tests/tools/test_build.py[{stem}]",
+            "tests/test_one_catalogue.py",
+        ),
     ),
     Row("amp_lessons/quiz/generators/*.py", tests=("tests/quiz/test_generators.py[{stem}]",)),
-    Row("amp_lessons/amp/errors/entries/*.toml", tests=("tests/amp/test_lookup*.py",)),
+    Row(
+        "amp_lessons/amp/errors/entries/*.toml",
+        tests=(
+            "tests/amp/test_lookup*.py",
+            "tests/amp/test_hazards.py",
+            "tests/lessons/test_clinic.py",
+            "tests/test_one_catalogue.py",
+        ),
+    ),
     Row(
         "amp_lessons/amp/roofline.py",
         tests=(

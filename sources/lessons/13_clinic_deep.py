@@ -84,7 +84,7 @@ def saving(batch, length=64):
 # %% [markdown]
 # ## What the scaler says
 #
-# ### Pitfall 1: No inf checks were recorded for this optimizer
+# ### Pitfall 1: An optimizer without gradients
 #
 # An optimizer was made for the old head, and then the head was replaced.
 
@@ -99,7 +99,7 @@ clinic.fix(1, "an optimizer for the new head", works=said(lambda: scaler.step(op
 # %% [markdown]
 # Without a scaler nobody notices: the optimizer passes over parameters that have no gradient.
 #
-# ### Pitfall 2: No inf checks were recorded prior to update
+# ### Pitfall 2: An update without a step
 #
 # A loop leaves out `step` for a bad batch, but not `update`.
 
@@ -143,7 +143,7 @@ works = said(lambda: scaler.unscale_(optimizer)) == ""
 clinic.fix(4, "update at the end of each iteration", works=works)
 
 # %% [markdown]
-# ### Pitfall 6: Attempting to unscale FP16 gradients
+# ### Pitfall 6: FP16 parameters with a scaler
 #
 # A model was made with `.half()`, and its loop has a scaler.
 
@@ -441,7 +441,7 @@ clinic.fix(29, ".float().numpy()", works=values.float().numpy().dtype == "float3
 # %% [markdown]
 # ## Numbers that break
 #
-# ### Pitfall 11: BCELoss is unsafe to autocast
+# ### Pitfall 11: BCELoss under autocast
 #
 # CUDA and XPU raise; a CPU computes. `op_policy` asks CUDA's rules on fake tensors and gets the
 # real message. Here the logit is 10 and the target 0, so the true gradient is about 1.

@@ -15,11 +15,11 @@ from hazards_planted import BF16, FP16, RAISES, WRONG, Of
 from hazards_table import CLEAN, PLANTED, RUNS, counted, page, told
 from torch import nn
 
+from amp_lessons.amp.errors import catalogue
 from amp_lessons.amp.explain import TraceError, explain_autocast
 from amp_lessons.amp.explain.facts import Fact, rounded, spacing
 from amp_lessons.amp.explain.facts.fact import add, inverse, multiply
 from amp_lessons.amp.explain.hazards import KINDS
-from amp_lessons.core.catalogue import LESSONS
 
 DOC = Path(__file__).parents[2] / "docs" / "hazards.md"
 
@@ -89,16 +89,19 @@ def test_most_mistakes_show_a_number():
 # ---- what each hazard carries --------------------------------------------------------------------
 
 
-def test_every_hazard_has_a_cure_and_a_lesson():
-    slugs = {lesson.slug for lesson in LESSONS}
-    for kind in KINDS.values():
-        assert kind.cure
-        assert kind.lesson in slugs
+def test_every_hazard_has_a_fix_an_entry_and_its_lesson():
     for found in counted().found.values():
         for hazard in found:
             assert hazard.fix
-            assert hazard.lesson == KINDS[hazard.kind].lesson
+            assert hazard.lesson == catalogue.entry(hazard.entry).lesson
             assert hazard.op or hazard.paths
+
+
+def test_a_report_names_what_to_look_up():
+    trace = explain_autocast(Of(lambda x: x * x), torch.randn(4, 8), device="cuda", dtype=FP16)
+    assert trace.hazards[0].entry == "activation-overflow"
+    for shown in (str(trace), trace.to_html()):
+        assert "amp-lessons lookup activation-overflow" in shown
 
 
 def test_what_becomes_inf_is_marked_as_an_overflow():

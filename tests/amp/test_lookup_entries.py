@@ -21,10 +21,10 @@ TEXTS = ("raised_by", "cause", "cure", "wrong_cure", "versions")
 
 OPENINGS = ("For ", "If ", "On ", "To ", "With ")
 ACTIONS = re.compile(
-    r"(accumulate|add|ask|call|capture|cast|check|choose|combine|compare|compute|convert|decide"
-    r"|decorate|divide|don't|drop|find|give|ignore|install|keep|leave|let|look|open|pass|print"
-    r"|profile|put|repair|reset|restore|run|save|set|start|switch|trace|train|turn|unscale|use"
-    r"|validate|wrap|write)\b",
+    r"(accumulate|add|ask|bring|call|capture|cast|check|choose|combine|compare|compute|convert"
+    r"|decide|decorate|divide|don't|drop|find|give|ignore|install|keep|leave|let|look|lower|make"
+    r"|open|pass|print|profile|put|repair|reset|restore|run|save|scale|set|start|subtract|switch"
+    r"|trace|train|turn|unscale|use|validate|wrap|write)\b",
     re.IGNORECASE,
 )
 """The words that a cure may begin with: it says what to do."""

@@ -59,7 +59,9 @@ def test_a_fault_is_named_with_its_op_and_line(case: Case):
     if case.lr < 1 and fault.kind != "underflow":
         assert fault.step == STRIKES, "a step that isn't sampled"
     assert len(seen.alarms) == len(seen.faults) == 1, "the steps after it are not news"
-    assert seen.alarms[0].reading.slug == seen.alarms[0].lesson
+    look_up = f"amp-lessons lookup {seen.alarms[0].entry_id}"
+    assert look_up in seen.summary()
+    assert look_up in seen._repr_html_()
 
 
 def test_a_bad_batch_is_traced_to_the_call_of_the_model():
@@ -184,7 +186,7 @@ def test_a_loss_that_is_nan_with_finite_gradients_is_a_fault_with_a_scaler_too()
     assert seen.skips == []
     assert [(f.step, f.kind, f.phase) for f in seen.faults] == [(STRIKES, "nan", "loss")]
     assert "# every label is ignored" in seen.faults[0].place.code
-    assert "ignore_index" in seen.alarms[0].cure
+    assert seen.alarms[0].entry_id == "all-targets-ignored"
 
 
 def test_a_loss_that_only_its_scale_makes_inf_is_no_fault():
@@ -209,7 +211,7 @@ def test_a_parameter_that_came_broken_is_not_blamed_on_the_optimizer():
         model[0].weight[3] = math.nan
     seen = steps_of(model, lambda step: model(torch.tensor([3 if step == STRIKES else 0])).sum())
     assert seen.faults[0].op == "parameter 0.weight"
-    assert "checkpoint" in seen.alarms[0].cure
+    assert seen.alarms[0].entry_id == "nan-in-weights"
     assert seen.faults[0].step == STRIKES, "no step before it needs the broken row"
 
 

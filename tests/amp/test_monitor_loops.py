@@ -154,7 +154,7 @@ def test_a_slope_between_two_parts_is_not_blamed_on_a_batch_of_integers():
     fault, alarm = only_alarm(train_with_scaler(model, step))
     assert (fault.step, fault.phase, fault.op, fault.always) == (STRIKES, "backward", "sqrt", True)
     assert "torch.sqrt" in fault.place.code
-    assert "batch" not in alarm.title + alarm.text + alarm.cure
+    assert "batch" not in alarm.title + alarm.text + alarm.entry.fix
 
 
 def test_a_slope_at_a_padded_row_that_gets_no_gradient_is_no_fault():
@@ -181,7 +181,7 @@ def test_an_op_between_two_parts_is_not_blamed_on_the_batch_either():
     fault, alarm = only_alarm(train_with_scaler(model, step))
     assert (fault.step, fault.phase, fault.op, fault.kind) == (STRIKES, "forward", "div", "nan")
     assert "# 0 / 0" in fault.place.code
-    assert "batch" not in alarm.title + alarm.text + alarm.cure
+    assert "batch" not in alarm.title + alarm.text + alarm.entry.fix
 
 
 def test_a_gradient_that_came_broken_is_not_blamed_on_a_batch_of_integers():
@@ -254,7 +254,7 @@ def test_clipping_before_unscale_is_named_with_its_line(name: str):
     assert "# too early" in fault.place.code
     assert name in alarm.title
     assert "1.5e-05" in alarm.text
-    assert "unscale_" in alarm.cure
+    assert alarm.entry_id == "clip-before-unscale"
 
 
 @pytest.mark.parametrize("order", ["unscaled", "by hand", "only the norm"])
@@ -313,7 +313,7 @@ def test_a_second_loss_that_is_not_scaled_is_named():
 
     fault, alarm = only_alarm(scaled(step))
     assert "# not scaled" in fault.place.code
-    assert "scaler.scale(loss)" in alarm.cure
+    assert alarm.entry_id == "loss-not-scaled"
 
 
 @pytest.mark.parametrize("way", ["sum", "by hand", "divided", "seeded", "two calls"])
@@ -467,7 +467,7 @@ def test_a_run_that_diverges_is_told_to_lower_the_learning_rate():
     fault, alarm = only_alarm(watched(made(), step, lr=1e6))
     assert fault.dtype == "float32"
     assert fault.reached > 1e9
-    assert "learning rate" in alarm.cure
+    assert alarm.entry_id == "training-diverges"
 
 
 def test_a_mask_that_float16_cannot_hold_is_told():
@@ -481,7 +481,7 @@ def test_a_mask_that_float16_cannot_hold_is_told():
     assert fault.op == "mul"
     assert "# the mask" in fault.place.code
     assert "-1e+09 is beyond float16" in alarm.text
-    assert "torch.finfo(scores.dtype).min" in alarm.cure
+    assert alarm.entry_id == "value-cannot-be-converted-to-half"
 
 
 def test_a_label_that_is_inf_is_told_from_an_input():
@@ -494,24 +494,24 @@ def test_a_label_that_is_inf_is_told_from_an_input():
     assert (fault.step, fault.phase) == (STRIKES, "input")
     assert "# the labels" in fault.place.code
     assert "given to the loss already held inf" in alarm.title
-    assert "labels" in alarm.cure
+    assert alarm.entry_id == "nan-in-the-batch"
 
 
 @pytest.mark.parametrize(
-    ("slope", "op", "cure"),
+    ("slope", "op"),
     [
-        (lambda out: ((out * 0) ** 2).sum(-1) ** 0.5, "pow", "sqrt(x + eps)"),
-        (lambda out: torch.where(out > 9, (out * 0).log() * (out * 0), 0.0), "log", "torch.where"),
-        (lambda out: torch.acos(out / out.detach()), "acos", "end of the function's range"),
+        (lambda out: ((out * 0) ** 2).sum(-1) ** 0.5, "pow"),
+        (lambda out: torch.where(out > 9, (out * 0).log() * (out * 0), 0.0), "log"),
+        (lambda out: torch.acos(out / out.detach()), "acos"),
     ],
 )
-def test_an_infinite_slope_has_a_cure_of_its_own(slope: Any, op: str, cure: str):
+def test_an_infinite_slope_is_told_from_a_log_or_a_product(slope: Any, op: str):
     def step(number: int, output: Tensor, y: Tensor) -> Tensor:
         return slope(output).mean() if number == STRIKES else F.cross_entropy(output, y)
 
     fault, alarm = only_alarm(watched(made(), step))
     assert (fault.step, fault.op, fault.phase) == (STRIKES, op, "backward")
-    assert cure in alarm.cure
+    assert alarm.entry_id == "infinite-slope"
 
 
 def test_a_target_too_long_for_ctc_has_a_cure_of_its_own():
@@ -521,7 +521,7 @@ def test_a_target_too_long_for_ctc_has_a_cure_of_its_own():
         return F.ctc_loss(log_p, torch.tensor([[1, 2, 3]]), *lengths)
 
     _, alarm = only_alarm(watched(made(), step))
-    assert "zero_infinity=True" in alarm.cure
+    assert alarm.entry_id == "ctc-target-too-long"
 
 
 def test_adam_on_float16_weights_is_told_to_keep_them_in_float32():
@@ -536,8 +536,7 @@ def test_adam_on_float16_weights_is_told_to_keep_them_in_float32():
     fault, alarm = only_alarm(seen)
     assert (fault.op, fault.dtype) == ("Adam.step", "float16")
     assert "# eps is 0" in fault.place.code
-    assert "float32" in alarm.cure
-    assert "eps" in alarm.cure
+    assert alarm.entry_id == "adam-eps-zero-in-fp16"
 
 
 def test_frozen_weights_that_broke_are_not_blamed_on_the_optimizer():
@@ -560,7 +559,7 @@ def test_frozen_weights_that_broke_are_not_blamed_on_the_optimizer():
     assert (fault.step, fault.module) == (STRIKES, "teacher.0.weight")
     assert "SGD" not in fault.op
     assert not fault.place.line
-    assert "EMA" in alarm.cure
+    assert alarm.entry_id == "nan-in-weights"
 
 
 def test_running_statistics_that_overflow_are_found_while_all_outputs_are_finite():
@@ -574,7 +573,7 @@ def test_running_statistics_that_overflow_are_found_while_all_outputs_are_finite
             optimizer.step()
     fault, alarm = only_alarm(seen)
     assert (fault.phase, fault.module, fault.kind) == ("buffer", "1.running_var", "inf")
-    assert "float32" in alarm.cure
+    assert alarm.entry_id == "batchnorm-in-fp16"
 
 
 def test_buffers_that_held_inf_from_the_start_raise_no_alarm():

@@ -1,8 +1,8 @@
 """Every error of mixed precision with its cure: `lookup` finds it in whatever somebody pasted.
 
-`catalogue` reads the entries, `pasted` finds the messages in a text, `words` compares plain words,
-`search` decides, and `commands` is `amp-lessons lookup`. Nothing here imports torch or needs a
-network.
+`catalogue` reads the entries; `entry` gives the one that another module names by its id. `pasted`
+finds the messages in a text, `similarity` compares plain words, `search` decides, and `commands`
+is `amp-lessons lookup`. Nothing here imports torch or needs a network.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from amp_lessons.amp.errors.catalogue import CatalogueError, Entry
+    from amp_lessons.amp.errors.catalogue import CatalogueError, Entry, entry
     from amp_lessons.amp.errors.messages import as_text
     from amp_lessons.amp.errors.pasted import UnreadableText
     from amp_lessons.amp.errors.search import Match, lookup
 
-__all__ = ["CatalogueError", "Entry", "Match", "UnreadableText", "as_text", "lookup"]
+__all__ = ["CatalogueError", "Entry", "Match", "UnreadableText", "as_text", "entry", "lookup"]
 
 _HOMES = {
     "CatalogueError": "catalogue",
@@ -23,6 +23,7 @@ _HOMES = {
     "Match": "search",
     "UnreadableText": "pasted",
     "as_text": "messages",
+    "entry": "catalogue",
     "lookup": "search",
 }
 

@@ -1,7 +1,9 @@
-"""The entries of `lookup`: one TOML file a section in `entries/`, read and validated.
+"""The one catalogue of faults: a TOML file a section in `entries/`, read and validated.
 
-`load` reads them once a process. A fault is one line that names the file, the entry and the field.
-Patterns are compiled when a text is searched, since most of them are never needed.
+`lookup` searches it. The clinic, the monitor, the hazards of `explain` and the checks of exercises
+name a fault by its `id` and take their words from here. `load` reads the files once a process.
+What is wrong in one is a line that names the file, the entry and the field. Patterns are compiled
+when a text is searched, since most of them are never needed.
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ class Entry:
         words: more words to find it by, in lower case.
         raised_by: who raises it, and where.
         cause: why it happens.
-        cure: what to do. May hold code between backticks, like all texts here.
+        cure: what to do; its first sentence, `fix`, is shown alone in reports. May hold code
+            between backticks, like all texts here.
         seen: how often, one of `SEEN`.
         shown_on: where it can be raised, one of `SHOWN_ON`; ``"fake"`` means fake CUDA tensors.
         lesson: slug of the lesson that explains it.
@@ -73,6 +76,12 @@ class Entry:
     example: str
     wrong_cure: str = field(default="")
     versions: str = field(default="")
+
+    @property
+    def fix(self) -> str:
+        """The first sentence of the cure, as a clause for a line of a report or a table."""
+        first = self.cure.partition(". ")[0].removesuffix(".")
+        return first[0].lower() + first[1:]
 
     @cached_property
     def regexes(self) -> tuple[re.Pattern[str], ...]:
@@ -101,6 +110,16 @@ def load() -> tuple[Entry, ...]:
     return read(FOLDER, check_patterns=False)
 
 
+def entry(name: str) -> Entry:
+    """The course's own entry with this id. Raises `KeyError`."""
+    return _by_id()[name]
+
+
+@lru_cache(maxsize=1)
+def _by_id() -> dict[str, Entry]:
+    return {each.id: each for each in load()}
+
+
 def read(folder: Path, *, check_patterns: bool = True) -> tuple[Entry, ...]:
     """The entries in a folder of TOML files, each a list of ``[[entry]]`` tables.
 
@@ -115,23 +134,24 @@ def read(folder: Path, *, check_patterns: bool = True) -> tuple[Entry, ...]:
     entries: dict[str, Entry] = {}
     for path in sorted(folder.glob("*.toml")):
         for number, table in enumerate(_tables(path), 1):
-            entry = _entry(path, number, table)
-            if entry.id in entries:
-                raise _fault(path, entry.id, "id", "another entry has this id")
+            found = _entry(path, number, table)
+            if found.id in entries:
+                raise _fault(path, found.id, "id", "another entry has this id")
             if check_patterns:
-                _check_patterns(path, entry)
-            entries[entry.id] = entry
+                _check_patterns(path, found)
+            entries[found.id] = found
     if not entries:
         raise CatalogueError(f"{folder} holds no entries: it needs *.toml files with [[entry]]")
-    return tuple(sorted(entries.values(), key=lambda entry: SECTIONS.index(entry.section)))
+    return tuple(sorted(entries.values(), key=lambda each: SECTIONS.index(each.section)))
 
 
 def in_section(entries: Iterable[Entry], section: str | None) -> tuple[Entry, ...]:
     """The entries of one section, or all. Raises `CatalogueError` with the nearest names."""
     if section is None:
         return tuple(entries)
-    _check_choice(section, SECTIONS, CatalogueError(_unknown("section", section, SECTIONS)))
-    return tuple(entry for entry in entries if entry.section == section)
+    if section not in SECTIONS:
+        raise CatalogueError(_unknown("section", section, SECTIONS))
+    return tuple(each for each in entries if each.section == section)
 
 
 # ---- validation ---------------------------------------------------------------------------------
@@ -164,10 +184,11 @@ def _entry(path: Path, number: int, table: dict[str, Any]) -> Entry:
         check = _texts if key in _LISTS else _text
         values[key] = check(value, _fault(path, name, key, _expected(key)))
     for key, choices in _CHOICES.items():
-        fault = _fault(path, name, key, _unknown(key, values[key], choices))
-        _check_choice(values[key], choices, fault)
-    _check_details(path, Entry(**values))
-    return Entry(**values)
+        if values[key] not in choices:
+            raise _fault(path, name, key, _unknown(key, values[key], choices))
+    found = Entry(**values)
+    _check_details(path, found)
+    return found
 
 
 def _expected(key: str) -> str:
@@ -184,11 +205,6 @@ def _texts(value: Any, fault: CatalogueError) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise fault
     return tuple(_text(each, fault) for each in value)
-
-
-def _check_choice(value: str, choices: Iterable[str], fault: CatalogueError) -> None:
-    if value not in choices:
-        raise fault
 
 
 def _check_details(path: Path, entry: Entry) -> None:

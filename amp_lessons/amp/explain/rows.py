@@ -151,6 +151,7 @@ class Hazard:
         paths, where: module paths and lines that have it. count: how often it was met.
         lesson: the topic that teaches it, a slug of `catalogue`; "" if none does.
         overflows: whether a number passes the end of its format in the forward, and becomes inf.
+        entry: id of what `amp-lessons lookup` says of it; "" if it has no entry.
     """
 
     kind: str
@@ -163,6 +164,7 @@ class Hazard:
     count: int = 1
     lesson: str = ""
     overflows: bool = False
+    entry: str = ""
 
 
 @dataclass(frozen=True)

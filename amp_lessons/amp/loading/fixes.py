@@ -1,4 +1,7 @@
-"""What to do when a trace stops on a model that was loaded."""
+"""What to do when a trace stops on a model that was loaded.
+
+These say what to write on our own command line. Faults of mixed precision stand in `amp.errors`.
+"""
 
 from __future__ import annotations
 

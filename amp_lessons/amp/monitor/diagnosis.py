@@ -1,15 +1,15 @@
-"""What the findings mean, in words: what happened and where. `cures` says what to do about it."""
+"""What the findings mean, in words: what happened and where. `amp.errors` says what to do."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
+from amp_lessons.amp import errors
 from amp_lessons.amp.monitor.counting import Tally, largest_safe_scale, smallest_saving_scale
 from amp_lessons.amp.monitor.findings import Fault, Findings
-from amp_lessons.amp.monitor.fixes import fix_of
+from amp_lessons.amp.monitor.fixes import entry_of
 from amp_lessons.amp.numbers.formats import BF16, FP32, Format
-from amp_lessons.core.catalogue import Lesson, lesson_called
 
 NEAR = 4
 """An FP16 activation within this factor of the largest number is worth a look."""
@@ -25,15 +25,13 @@ class Advice:
         severity: "wrong numbers" (something broke), "watch" (something nearly does) or "note".
         title: what happened, in one line.
         text: where, and why.
-        cure: what to do; "" for a note.
-        lesson: the slug of the lesson that explains it, as in `catalogue.py`.
+        entry_id: of the fault in the catalogue of `amp.errors`.
     """
 
     severity: str
     title: str
     text: str
-    cure: str
-    lesson: str
+    entry_id: str
 
     @property
     def alarm(self) -> bool:
@@ -41,9 +39,9 @@ class Advice:
         return self.severity != "note"
 
     @property
-    def reading(self) -> Lesson:
-        """The lesson in the catalogue."""
-        return lesson_called(self.lesson)
+    def entry(self) -> errors.Entry:
+        """What the catalogue says of it: what to do, and which lesson explains it."""
+        return errors.entry(self.entry_id)
 
 
 def diagnoses(seen: Findings) -> list[Advice]:
@@ -60,8 +58,7 @@ def diagnoses(seen: Findings) -> list[Advice]:
 
 def of_fault(fault: Fault) -> Advice:
     """One fault in words."""
-    cure, lesson = fix_of(fault)
-    return Advice("wrong numbers", title(fault), _where(fault), cure, lesson)
+    return Advice("wrong numbers", title(fault), _where(fault), entry_of(fault))
 
 
 _PLACES = {
@@ -109,6 +106,8 @@ def _where(fault: Fault) -> str:
     if fault.broken:
         names = ", ".join(fault.parameters[:2]) + (", …" if fault.broken > 2 else "")
         parts.append(f"inf or NaN in the gradients of {parameters(fault.broken)}: {names}")
+    if fault.op == "unknown op":
+        parts.append("with every=1, the table of the modules shows where the numbers grow")
     if fault.scale is not None and fault.phase in ("backward", "use"):
         parts.append(f"loss scale {power(fault.scale)}")
     return "\n".join(parts)
@@ -136,9 +135,7 @@ def _of_scaler(seen: Findings) -> list[Advice]:
             "wrong numbers",
             f"GradScaler skipped {len(seen.skips)} of {len(seen.scales)} steps and doesn't settle",
             f"The scale went from {power(seen.scales[0])} to {power(min(seen.scales))}.\n{why}",
-            "An overflow that stays at every scale doesn't come from the scale: fix the op, or "
-            "clear the gradients in each step.",
-            "grad_scaler",
+            "scale-keeps-falling",
         )
     ]
 
@@ -161,8 +158,7 @@ def _near_the_end(seen: Findings) -> list[Advice]:
             "watch",
             f"FP16 activations reach {largest:,.0f}; FP16 ends at 65,504",
             f"The largest come out of {path}.",
-            "Normalise or scale before this module, or run it in float32 with autocast off.",
-            "how_numbers_break",
+            "activation-overflow",
         )
     ]
 
@@ -185,15 +181,14 @@ def _what_the_format_would_do(seen: Findings) -> list[Advice]:
                 f"In {format.name} some activations would overflow",
                 f"{worst.path or 'the model'} reaches {worst.activations.largest:.3g}; "
                 f"{format.name} ends at {format.max:g}.",
-                "",
-                "how_numbers_break",
+                "activation-overflow",
             )
         )
     text = scale_advice(seen.gradients, format)
     if text and any(fault.kind == "underflow" for fault in seen.faults):
         text += " Gradients that were 0 before they could be counted are left out of this."
     if text:
-        found.append(Advice("note", f"Loss scales for {format.name}", text, "", "grad_scaler"))
+        found.append(Advice("note", f"Loss scales for {format.name}", text, "gradient-underflow"))
     return found
 
 

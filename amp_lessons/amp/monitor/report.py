@@ -142,8 +142,8 @@ class MonitorReport(Findings):
             "steps": self.steps,
             "every": self.every,
             "format": self.format.name,
-            "alarms": [asdict(d) for d in self.alarms],
-            "diagnoses": [asdict(d) for d in self.diagnoses],
+            "alarms": [_advice(each) for each in self.alarms],
+            "diagnoses": [_advice(each) for each in self.diagnoses],
             "faults": [asdict(f) for f in self.faults],
             "bad_steps": self.bad_steps,
             "skips": [asdict(s) for s in self.skips],
@@ -236,11 +236,11 @@ def _told(diagnosis: Advice) -> Iterable[str]:
     yield from _wrapped(f"{symbol} {diagnosis.title}", hang="  ")
     for line in diagnosis.text.splitlines():
         yield from _wrapped(line, "  ", "  ")
-    if diagnosis.cure:
-        yield from _wrapped(diagnosis.cure, "  ", "  ")
     if diagnosis.alarm:
-        lesson = diagnosis.reading
-        yield from _wrapped(f"Lesson {lesson.number:02}, {lesson.title}: {lesson.notebook}", "  ")
+        entry = diagnosis.entry
+        yield from _wrapped(f"Fix: {entry.fix}", "  ", "  ")
+        yield from _wrapped(f"Lesson {entry.lesson_title}: {entry.notebook}", "  ")
+        yield from _wrapped(f"More: amp-lessons lookup {entry.id}", "  ")
 
 
 def _as_html(diagnosis: Advice) -> str:
@@ -248,15 +248,14 @@ def _as_html(diagnosis: Advice) -> str:
     edge = shown.edge if diagnosis.alarm else look("skipped").edge
     symbol = shown.symbol if diagnosis.alarm else "·"
     text = "<br>".join(html.escape(line) for line in diagnosis.text.splitlines())
-    lesson = diagnosis.reading
-    link = f"Lesson {lesson.number:02}, {lesson.title}"
-    href = f"../{lesson.notebook}"
+    entry = diagnosis.entry
+    fix = f"<br>Fix: {html.escape(entry.fix)}" if diagnosis.alarm else ""
+    lesson = f"Lesson {entry.lesson_title}"
     return (
         f'<div style="border-left:4px solid {edge};padding:2px 10px;margin:6px 0">'
-        f"<b>{symbol} {html.escape(diagnosis.title)}</b><br>{text}<br>"
-        f"{html.escape(diagnosis.cure)} "
-        f'<a href="{html.escape(href)}" style="text-decoration:underline">{html.escape(link)}</a>'
-        "</div>"
+        f"<b>{symbol} {html.escape(diagnosis.title)}</b><br>{text}{fix}<br>"
+        f'<a href="../{html.escape(entry.notebook)}" style="text-decoration:underline">'
+        f"{html.escape(lesson)}</a> <code>amp-lessons lookup {entry.id}</code></div>"
     )
 
 
@@ -290,6 +289,10 @@ def _percent(share: float) -> str:
     if share < 0.001:
         return "<0.1%"
     return f"{share:.1%}" if share < 0.0995 else f"{share:.0%}"
+
+
+def _advice(advice: Advice) -> dict[str, Any]:
+    return asdict(advice) | {"fix": advice.entry.fix, "lesson": advice.entry.lesson}
 
 
 def _plain(part: Seen) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from amp_lessons.amp import errors
 from amp_lessons.exercises.checks.probe import Case
 from amp_lessons.exercises.checks.serialize import in_words
 from amp_lessons.exercises.checks.serialize.compare import (
@@ -20,16 +21,13 @@ EARLIER_LINE = {
     "modified by an inplace operation": "After the forward pass something changed a tensor that "
     "`backward()` needs. Look for an assignment such as `+=`, a call that ends in an underscore, "
     "or an optimizer's step.",
-    "No inf checks were recorded for this optimizer": "No parameter of this optimizer has a "
-    "gradient. Is `backward()` missing, does `zero_grad()` come after it, or does the optimizer "
-    "hold other parameters?",
-    "No inf checks were recorded prior to update": "Nothing has called `scaler.step(optimizer)` "
-    "on new gradients since the last `update()`. Was it left out, or replaced by "
-    "`optimizer.step()`?",
     "does not require grad and does not have a grad_fn": "Nothing connects the loss to a "
     "parameter. Look for `torch.no_grad()`, `detach()`, `item()`, or parameters that are frozen.",
 }
 """By a part of torch's message: what caused it, where that isn't the line that raises it."""
+
+EARLIER_FAULTS = ("no-inf-checks-for-this-optimizer", "no-inf-checks-prior-to-update")
+"""Faults of mixed precision that an earlier line causes, by their ids in `amp.errors`."""
 
 LONGEST = 60
 MANY = 12  # more numbers than anyone reads one by one
@@ -38,6 +36,8 @@ MANY = 12  # more numbers than anyone reads one by one
 def earlier_cause(message: str) -> str:
     """What an earlier line did, if this error is raised by a later one; else ""."""
     causes = [cause for part, cause in EARLIER_LINE.items() if part in message]
+    faults = map(errors.entry, EARLIER_FAULTS)
+    causes += [each.cause for each in faults if any(r.search(message) for r in each.regexes)]
     return f"The cause is an earlier line. {causes[0]}" if causes else ""
 
 

@@ -12,16 +12,15 @@ from typing import Any
 import anywidget
 import traitlets
 
-from amp_lessons.amp.errors import Match, UnreadableText, lookup, pasted
+from amp_lessons.amp.errors import Match, UnreadableText, catalogue, lookup, pasted
 from amp_lessons.amp.errors.catalogue import Entry
 from amp_lessons.lessons.widgets.files import module, style
 from amp_lessons.quiz.markup import inline_html
 
 NOTHING = "Nothing here matches this text."
+_MESSAGES = ("unscale-fp16-gradients", "expected-scalar-type", "no-inf-checks-for-this-optimizer")
 EXAMPLES = (
-    "Attempting to unscale FP16 gradients.",
-    "expected scalar type Half but found Float",
-    "No inf checks were recorded for this optimizer.",
+    *(catalogue.entry(name).title for name in _MESSAGES),
     "loss is nan in fp16",
     "AMP is not faster than FP32",
 )

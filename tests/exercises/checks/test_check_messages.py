@@ -64,7 +64,7 @@ def without_gradients(then):
     [
         (changed_in_place, "After the forward pass"),
         (lambda: without_gradients(lambda scaler, optimizer: scaler.step(optimizer)), "zero_grad"),
-        (lambda: without_gradients(lambda scaler, _: scaler.update()), "scaler.step"),
+        (lambda: without_gradients(lambda scaler, _: scaler.update()), "neither stepped"),
         (lambda: torch.ones(()).backward(), "no_grad"),
     ],
 )

@@ -2,7 +2,7 @@
 
 Each rule reads one `OpEvent` (an op with its real arguments) and names at most one hazard. Rules
 look at dtypes, at constants, and at what `explain.facts` knows of the values, and keep silent where
-a value is bounded. One module for each family; `kinds` lists them all with cures and lessons.
+a value is bounded. One module for each family; `kinds` lists them all.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from amp_lessons.amp.explain.hazards.growth import (
     tiny_factor,
 )
 from amp_lessons.amp.explain.hazards.kernels import fft_in_low, solver_in_low
-from amp_lessons.amp.explain.hazards.kinds import KINDS, Kind
+from amp_lessons.amp.explain.hazards.kinds import KINDS
 from amp_lessons.amp.explain.hazards.mixed import (
     dtypes_in_one_op,
     mixed_in_place,
@@ -61,7 +61,6 @@ from amp_lessons.amp.explain.rows import Hazard
 __all__ = [
     "KINDS",
     "RULES",
-    "Kind",
     "dtypes_in_one_op",
     "find",
     "of_backward",

@@ -49,8 +49,7 @@ def of_backward(refused: Mapping[str, list[str]]) -> list[Hazard]:
             op,
             "",
             f"{_meeting(dtypes, op)}, in the backward pass: it raises",
-            fix="decorate forward and backward of the autograd Function with "
-            "torch.amp.custom_fwd and custom_bwd",
+            entry="custom-function-backward",
         )
         for op, dtypes in refused.items()
     ]

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
+from amp_lessons.amp import errors
 from amp_lessons.amp.explain.hazards.kinds import (
     BITS,
-    KINDS,
     RAISES,
     WATCH,
     WRONG,
@@ -43,29 +43,30 @@ def of_parameters(model: nn.Module, trains: bool = True) -> list[Hazard]:
     return found
 
 
+_STORED = {
+    torch.float16: ("fp16-weights", "GradScaler refuses their gradients"),
+    torch.bfloat16: ("pure-bf16-training-stalls", "updates below 2**-9 of a weight are lost"),
+    torch.float64: ("float64-input", "they take no part in autocast"),
+}
+"""Parameters of these dtypes: the entry of the catalogue, and the trouble with them."""
+
+
 def _stored(model: nn.Module, dtype: torch.dtype, names: list[str]) -> Hazard:
-    if dtype == torch.float64:
-        kind, message = "float64", "float64 parameters take no part in autocast"
-    else:
-        kind = "16-bit parameters"
-        trouble = (
-            "GradScaler refuses their gradients"
-            if dtype == torch.float16
-            else "updates below 2**-9 of a weight are lost"
-        )
-        message = f"parameters stored in {dtype_name(dtype)}: {trouble}"
+    entry, trouble = _STORED[dtype]
     raises = dtype == torch.float16 and model.training
-    known = KINDS[kind]
+    known = errors.entry(entry)
+    fix = known.fix if dtype in LOW else "make the parameters float32: model.float()"
     return Hazard(
-        kind,
+        "16-bit parameters" if dtype in LOW else "float64",
         RAISES if raises else WATCH,
         tuple(name.rpartition(".")[0] for name in names),
         "",
         (),
-        f"{message} ({len(names)}: {', '.join(names[:3])}{', …' if names[3:] else ''})",
-        "keep parameters in float32 (model.float()) and let autocast cast them"
-        + ("" if raises or dtype not in LOW else "; for inference, requires_grad_(False)"),
+        f"parameters stored in {dtype_name(dtype)}: {trouble} "
+        f"({len(names)}: {', '.join(names[:3])}{', …' if names[3:] else ''})",
+        fix + ("" if raises or dtype not in LOW else "; for inference, requires_grad_(False)"),
         lesson=known.lesson,
+        entry=known.id,
     )
 
 

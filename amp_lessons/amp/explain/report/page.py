@@ -163,6 +163,7 @@ def _hazard(hazard: Hazard, linked: bool) -> str:
         f"<em>{escape(hazard.severity)}</em>: {escape(hazard_name(hazard))}<br>"
         f"{escape(hazard.message)}<br>Fix: {escape(hazard.fix)}"
         + (f"<br>{lesson}" if lesson else "")
+        + (f" <code>amp-lessons lookup {escape(hazard.entry)}</code>" if hazard.entry else "")
         + "</div>"
     )
 

@@ -110,7 +110,8 @@ def _hazards(digest: Digest, width: int) -> Iterator[ReportLine]:
         mark = f"{look(hazard.severity).symbol} "
         for text in paragraph(f"{hazard.severity}: {hazard_name(hazard)}", width, mark, "  "):
             yield ReportLine(text, hazard.severity)
-        for words in (hazard.message, f"Fix: {hazard.fix}", lesson_words(hazard.lesson)):
+        more = f"More: amp-lessons lookup {hazard.entry}" if hazard.entry else ""
+        for words in (hazard.message, f"Fix: {hazard.fix}", lesson_words(hazard.lesson), more):
             if words:
                 yield from map(ReportLine, paragraph(words, width, "    "))
 
