@@ -179,8 +179,10 @@ def test_what_the_widget_is_there_to_show() -> None:
     flat = runs.run_at(0.0)
     assert set(flat["errors"]) == {flat["errors"][0]}
     at_16 = runs.run_at(4.0)
-    assert round(100 * at_16["snapshots"][0]["between"]["zero"] / 124_800) == 41
+    zeros = [at_16["snapshots"][place]["between"]["zero"] for place in (0, -1)]
+    assert [round(100 * count / 124_800) for count in zeros] == [41, 75]
     assert at_16["errors"][-1] / fp32 < 1.05
+    assert f"{runs.run_at(2.0)['errors'][-1] * runs.UNIT:.3f}" == "0.052"
     good = [run["exponent"] for run in recorded["runs"] if runs.trains(run)]
     assert (good[0], good[-1]) == (3.75, 32.0)
     assert good == [e for e in EXPONENTS if 3.75 <= e <= 32]
