@@ -514,6 +514,16 @@ def test_an_infinite_slope_is_told_from_a_log_or_a_product(slope: Any, op: str):
     assert alarm.entry_id == "infinite-slope"
 
 
+def test_a_division_by_zero_in_float32_is_not_told_to_go_on_in_float32():
+    def step(number: int, output: Tensor, y: Tensor) -> Tensor:
+        size = output.detach().norm() * (number != STRIKES)
+        return (output / size).mean() + F.cross_entropy(output, y)
+
+    fault, alarm = only_alarm(watched(made(), step))
+    assert (fault.step, fault.op, fault.dtype) == (STRIKES, "div", "float32")
+    assert alarm.entry_id == "nan-in-fp32-too"
+
+
 def test_a_target_too_long_for_ctc_has_a_cure_of_its_own():
     def step(number: int, output: Tensor, _: Tensor) -> Tensor:
         log_p = output.log_softmax(-1)[:, None]

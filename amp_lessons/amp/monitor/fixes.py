@@ -43,6 +43,8 @@ _OF_NAN: tuple[tuple[tuple[str, ...], str], ...] = (
     (("var", "std"), "variance-of-one-number"),
     (("mean", "nanmean"), "mean-of-nothing"),
 )
+_OF_FP16 = ("eps-zero-in-fp16", "sum-overflow", "activation-overflow")
+"""Entries that say to go on in FP32: no help to an op that broke there."""
 
 
 def entry_of(fault: Fault) -> str:
@@ -94,5 +96,5 @@ def _of_op(fault: Fault) -> str:
         return "gradient-overflow" if fault.phase == "backward" else "activation-overflow"
     for ops, entry in _OF_NAN + _OF_OP if fault.kind == "nan" and ahead else _OF_OP:
         if fault.op.strip("_").startswith(tuple(op.strip("_") for op in ops)):
-            return entry
+            return entry if half or entry not in _OF_FP16 else "nan-in-fp32-too"
     return "nan-loss-after-some-epochs" if half else "nan-in-fp32-too"
