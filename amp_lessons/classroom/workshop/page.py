@@ -7,7 +7,7 @@ questions with the reason for each answer, and the minutes of its exercises.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from amp_lessons.classroom.workshop import reading
@@ -209,6 +209,17 @@ def run_first(plan: WorkshopPlan) -> dict[tuple[str, str], tuple[str, ...]]:
     return found
 
 
+def run_first_says(skipped: Sequence[str]) -> str:
+    """What to do about sections that `run_first` found, in Markdown; "" if there are none."""
+    if not skipped:
+        return ""
+    return (
+        f"**Run first.** This section needs cells of {_and(f'*{each}*' for each in skipped)}, "
+        "which we skip. Click on the heading of this section, then *Run → Run All Above Selected "
+        "Cell*. It can take a minute, so start it before you explain."
+    )
+
+
 def _block(
     number: int, slot: Slot, links: CourseLinks, first: dict[tuple[str, str], tuple[str, ...]]
 ) -> Iterator[str]:
@@ -243,12 +254,7 @@ def _step(
     if step.heading and lesson is not None:
         yield f"**Show** the section {links.section(lesson, step.heading)}{_widgets(step, lesson)}."
         if first:
-            skipped = _and(f"*{heading}*" for heading in first)
-            yield (
-                f"**Run first.** This section needs cells of {skipped}, which we skip. Click on "
-                "the heading of this section, then *Run → Run All Above Selected Cell*. It can "
-                "take a minute, so start it before you explain."
-            )
+            yield run_first_says(first)
     if step.exercise:
         of = catalogue.lesson_of(step.exercise)
         yield (
