@@ -36,12 +36,12 @@ KIND_NAMES = {
 }
 MOST_LINES = 24
 """Of what a section's cells print. No section of a plan prints more; one that did would be cut."""
-_LINK = re.compile(r"\[([^\]]+)\]\((lesson|sheet|doc):([^)]+)\)")
+_LINK = re.compile(r"\[([^\]]+)\]\((lesson|sheet):([^)]+)\)")
 
 
 @dataclass(frozen=True)
 class CourseLinks:
-    """The way from a page to the course's files. A page of the documentation is named, not linked.
+    """The way from a page to the course's files.
 
     Args:
         course: the folder that holds ``notebooks/``, as the page sees it, with a slash.
@@ -70,8 +70,6 @@ class CourseLinks:
 
     def _one(self, match: re.Match[str]) -> str:
         text, kind, name = match.groups()
-        if kind == "doc":
-            return text
         try:
             lesson = catalogue.lesson_called(name)
         except KeyError:
