@@ -1,6 +1,6 @@
 """nbgrader's settings for a course folder with sheets of AMP Lessons.
 
-Copy this file into the course folder, beside `source/`, and run nbgrader there. `docs/nbgrader.md`
+Copy this file into the course folder, beside `source/`, and run nbgrader there. `docs/grading.md`
 leads through it step by step. nbgrader's own defaults hold for whatever isn't named here.
 """
 

@@ -1,6 +1,6 @@
 """A floor under the English: phrases that must not come back, and sentences of a readable length.
 
-    python tools/prose.py docs/tested.md      # one page; without a name, all of them
+    python tools/prose.py docs/interview.md    # one page; without a name, all of them
 
 It is a floor and not a style: read a page aloud before you trust it.
 """

@@ -97,7 +97,7 @@ def lab(
         ),
     ] = False,
     make_only: Annotated[
-        bool, typer.Option("--make-only", help="With --no-solutions: make DIR, and don't open it.")
+        bool, typer.Option("--make-only", help="Make DIR or bring it up to date; don't open it.")
     ] = False,
     nbgrader: Annotated[
         bool, typer.Option("--nbgrader", help="For instructors: show nbgrader's menus.")
@@ -108,8 +108,9 @@ def lab(
     Files that you changed are never overwritten. Those that you did not
     change are brought up to date. Arguments after -- go to Jupyter.
     """
-    if make_only and not no_solutions:
-        raise typer.BadParameter("--make-only goes with --no-solutions")
+    extra = _for_jupyter(ctx)
+    if make_only and (port is not None or ip is not None or nbgrader or extra):
+        raise typer.BadParameter("--make-only opens nothing: leave out what is for JupyterLab")
     if no_solutions:
         from amp_lessons.app.workspace import handing_out
 
@@ -123,7 +124,11 @@ def lab(
     from amp_lessons.app.workspace.messages import told
 
     place = (folder or workspace.current_folder()).expanduser()
-    extra = _for_jupyter(ctx)
+    if make_only:
+        for line in told(workspace.copy_course(place), place):
+            say(line)
+        say(f"Open it with: amp-lessons lab {place}")
+        return
     words = jupyterlab.command(place, browser=not no_browser, port=port, ip=ip, extra=extra)
     running = server.running_in(place)
     if running is not None:
@@ -149,11 +154,31 @@ def _for_jupyter(ctx: typer.Context) -> Sequence[str]:
 
 
 @app.command()
-def doctor(json: Json = False) -> None:
+def doctor(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="DIR",
+            help="For instructors: a folder of reports that learners sent, each made with doctor "
+            "--json > NAME.json. Says who is ready, who isn't, and the cure.",
+        ),
+    ] = None,
+    roster: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With DIR: the class's list, to see who sent nothing."),
+    ] = None,
+    json: Json = False,
+) -> None:
     """Say what this machine can do, and how to fix what keeps the course from working.
 
-    The exit status is 1 if a problem blocks the course.
+    The exit status is 1 if a problem blocks the course; with DIR, if somebody
+    isn't ready.
     """
+    if folder is not None:
+        _print_readiness(folder.expanduser(), roster, json)
+        return
+    if roster is not None:
+        raise typer.BadParameter("--roster goes with a folder of reports: amp-lessons doctor DIR")
     from amp_lessons.app import doctor as examination
 
     report = examination.examine()
@@ -162,6 +187,18 @@ def doctor(json: Json = False) -> None:
     else:
         examination.show(report, console())
     raise typer.Exit(1 if report.blocked else 0)
+
+
+def _print_readiness(folder: Path, roster: Path | None, json: bool) -> None:
+    from amp_lessons.app import class_reports
+
+    found = class_reports.read(folder, roster)
+    if json:
+        _print_json(class_reports.as_json(found))
+    else:
+        console().print(class_reports.table(found))
+        say(class_reports.summary(found))
+    raise typer.Exit(0 if all(each.ready for each in found) else 1)
 
 
 # ---- progress -----------------------------------------------------------------------------------

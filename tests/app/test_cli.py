@@ -391,6 +391,32 @@ def test_lab_says_if_progress_cannot_be_saved(own_place, no_start, own_progress_
     assert "AMP_LESSONS_HOME" in line
 
 
+def test_lab_makes_a_copy_brings_it_up_to_date_and_opens_nothing(own_place, no_start):
+    done = run("lab", "mine", "--make-only")
+    assert done.returncode == 0
+    assert done.stdout == "Your copy of the course is in mine\nOpen it with: amp-lessons lab mine\n"
+    sheet = own_place / "mine" / SHEET
+    notebook = ipynb.read(sheet)
+    notebook["cells"][-1]["source"] = "my answer"
+    sheet.write_bytes(ipynb.to_bytes(notebook))
+    lesson = own_place / "mine" / catalogue.LESSONS[1].notebook
+    lesson.unlink()
+    done = run("lab", "mine", "--make-only")
+    assert f"Kept as you changed them: {SHEET}\n" in done.stdout
+    assert "my answer" in sheet.read_text()
+    assert lesson.is_file()
+    assert no_start == []
+    assert not (own_place / "mine" / "solutions").exists()
+
+
+@pytest.mark.parametrize(
+    "words", [("--port", "8899"), ("--ip", "::"), ("--nbgrader",), ("--", "-y")]
+)
+def test_lab_refuses_what_goes_to_jupyterlab_if_it_only_makes_a_copy(own_place, words):
+    assert "--make-only opens nothing" in one_line(run("lab", "mine", "--make-only", *words))
+    assert not (own_place / "mine").exists()
+
+
 # ---- doctor -------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,8 @@ from axe_playwright_python.sync_playwright import Axe
 from lab import save
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from amp_lessons.classroom.slides import deck
+from amp_lessons.classroom.slides import deck, of_plan
+from amp_lessons.classroom.workshop import reading
 from amp_lessons.core.catalogue import LESSONS, Lesson, find_lesson
 
 pytestmark = pytest.mark.browser
@@ -26,8 +27,11 @@ def file(tmp_path_factory) -> Path:
 
 
 def written(lesson: Lesson, folder: Path) -> Path:
-    path = folder / f"{lesson.id}.html"
-    path.write_bytes(deck.page(deck.make(lesson)))
+    return saved(deck.make(lesson), folder / f"{lesson.id}.html")
+
+
+def saved(made: deck.Deck, path: Path) -> Path:
+    path.write_bytes(deck.page(made))
     return path
 
 
@@ -111,21 +115,28 @@ STICKS_OUT = """() => {
 }"""
 
 
-def check_all_slides(page: Page, lesson: Lesson) -> None:
+def check_all_slides(page: Page, made: deck.Deck) -> None:
     measured = page.evaluate(STICKS_OUT)
-    assert measured["total"] == deck.make(lesson).slides > 30
+    assert measured["total"] == made.slides > 30
     assert measured["found"] == []
     assert page.wanted == []
 
 
 def test_no_slide_sticks_out_and_none_asks_for_anything(open_deck, file):
-    check_all_slides(open_deck(file), LESSON)
+    check_all_slides(open_deck(file), deck.make(LESSON))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.id)
 def test_no_slide_of_any_lesson_sticks_out(open_deck, tmp_path, lesson):
-    check_all_slides(open_deck(written(lesson, tmp_path)), lesson)
+    check_all_slides(open_deck(written(lesson, tmp_path)), deck.make(lesson))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", reading.NAMES)
+def test_no_slide_of_any_plan_sticks_out(open_deck, tmp_path, name):
+    made = of_plan.make(reading.load(name))
+    check_all_slides(open_deck(saved(made, tmp_path / "deck.html")), made)
 
 
 @pytest.mark.slow

@@ -486,6 +486,9 @@ def test_only_what_was_set_counts(kept, tmp_path):
     assert "<dt>Full marks</dt><dd>2</dd>" in page
     (other,) = (graded("Ada", lesson=FORMATS).only({"clip_step"}),)
     assert (other.marks, other.notes) == ((), ("none of its exercises was set",))
+    words = in_words(report.class_table([*results, other]))
+    assert words.count("06 GradScaler") == 2
+    assert "01 Number formats" not in words
 
 
 def test_notebooks_of_one_sheet_in_two_folders_may_be_two_learners():

@@ -1,7 +1,7 @@
 """The sheets are nbgrader assignments: the solutions its source, the exercises its release.
 
 nbgrader grades a small class here, with the settings in `hub/`, and so does our own grader.
-Where the two give different points, and why, is said in one test and on `docs/nbgrader.md`.
+Where the two give different points, and why, is said in one test and on `docs/grading.md`.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def test_what_a_learners_notebook_notes_about_progress_stays_in_the_course_folde
 @pytest.mark.long
 def test_the_steps_on_the_page_work_as_they_stand_there(tmp_path):
     """From an empty home folder, but for the installation, which `make` did."""
-    page = (ROOT / "docs/nbgrader.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/grading.md").read_text(encoding="utf-8")
     install, *blocks = re.findall(r"```bash\n(.*?)```", page, re.DOTALL)
     assert "pip install" in install
     hand_it_in = (

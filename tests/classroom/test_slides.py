@@ -14,9 +14,12 @@ from pathlib import Path
 import pytest
 
 from amp_lessons.app import cli
-from amp_lessons.classroom.slides import blocks, cutting, deck, parts, sizes
+from amp_lessons.classroom.slides import blocks, cutting, deck, of_plan, parts, sizes
 from amp_lessons.classroom.slides.cutting import Slide
 from amp_lessons.classroom.slides.parts import Code, Poll, Text, Try
+from amp_lessons.classroom.workshop import page as workshop_page
+from amp_lessons.classroom.workshop import reading
+from amp_lessons.classroom.workshop.sections import sections as lesson_sections
 from amp_lessons.core import catalogue, ipynb
 from amp_lessons.core.catalogue import LESSONS, Lesson, find_lesson
 from amp_lessons.quiz import bank
@@ -364,6 +367,79 @@ def test_maths_that_cannot_be_converted_stays_readable():
     assert "<code>\\left(" in blocks.to_html(r"$\left( x$")
 
 
+def test_a_listing_and_the_list_below_it_may_stand_on_two_slides():
+    """As lesson 00's whole loop: together they would be in small type."""
+    page = "<pre>a &lt; b\n" + "line\n" * 20 + "</pre><ul>" + "<li>One more.</li>" * 8 + "</ul>"
+    cell = {"outputs": [{"output_type": "display_data", "data": {"text/html": page}}]}
+    listing, rest = parts._results(cell)
+    assert listing == parts.CellOutput("text", "a < b\n" + "line\n" * 20)
+    assert rest.body.startswith("<ul>")
+    found = slides_of(Code("loop()", (listing, rest)))
+    assert [slide.tag for slide in found] == ["", "Result", "Result"]
+    assert "One more." not in found[1].body
+
+
+# ---- a workshop plan -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", reading.NAMES)
+def test_a_plan_s_deck_asks_sets_and_shows_what_the_plan_does_in_its_order(name):
+    plan = reading.load(name)
+    made = of_plan.make(plan)
+    (title,), *blocks_ = made.sections
+    assert words(plan.goal) in words(title.body)
+    assert len(blocks_) == len(plan.blocks)
+    for block, found in zip(plan.blocks, blocks_, strict=True):
+        asked = [words(slide.body) for slide in found if slide.kind == "poll"]
+        assert len(asked) == len(block.polls)
+        for poll, body in zip(block.polls, asked, strict=True):
+            assert words(blocks.to_html(BANK.find(poll).prompt)) in body
+        shown = dict.fromkeys(words(s.part or s.heading) for s in found if s.kind == "code")
+        headings = dict.fromkeys(words(step.heading) for step in block.steps if step.heading)
+        assert [each for each in headings if each in shown] == list(shown)
+        sets = [slide.body for slide in found if slide.tag == "Exercise"]
+        assert len(sets) == len(block.exercises)
+        for exercise, body in zip(block.exercises, sets, strict=True):
+            assert f"<code>{exercise}</code>" in body
+    assert (made.slides, made.polls) == (sum(map(len, made.sections)), len(plan.polls))
+
+
+def test_what_a_plan_tells_its_instructor_is_in_the_notes_and_on_no_slide():
+    plan = reading.load("4h")
+    made = [slide for section in of_plan.make(plan).sections for slide in section]
+    notes = words(" ".join(note for slide in made for note in slide.notes))
+    bodies = words(" ".join(slide.body for slide in made))
+    links = workshop_page.CourseLinks()
+    steps = [step for block in plan.blocks for step in block.steps]
+    assert len(steps) > 30
+    for step in steps:
+        for text in filter(None, (step.say, step.then, step.late)):
+            told = words(blocks.to_html(links.expand(text)))
+            assert told in notes
+            assert told not in bodies
+    assert "Run first." in " ".join(note for slide in made for note in slide.notes)
+
+
+def test_what_a_plan_skips_of_a_lesson_is_not_in_its_deck():
+    plan = reading.load("4h")
+    shown = {step.heading for block in plan.blocks for step in block.steps}
+    there = [each.heading for each in lesson_sections(find_lesson("grad_scaler"))[1:]]
+    skipped = [heading for heading in there if heading not in shown]
+    text = deck.page(of_plan.make(plan)).decode()
+    headings = re.findall(r"<h2>(.*?)</h2>", text)
+    assert "Was my step skipped?" in headings
+    assert len(skipped) > 5
+    assert not set(skipped) & set(headings)
+
+
+def test_a_section_ends_at_the_next_heading_and_not_at_a_comment_in_code():
+    source = "Before.\n\n## One\n\n```\n# Two\n```\n\n### Two\n\nText."
+    found = [Text(source), Code("x = 1"), Text("## One more\n\nEnd."), Code("y = 1")]
+    assert of_plan.under(found, "Two") == [Text("### Two\n\nText."), Code("x = 1")]
+    assert of_plan.under(found, "One") == [Text("## One\n\n```\n# Two\n```\n")]
+    assert of_plan.under(found, "Three") == []
+
+
 # ---- the command ---------------------------------------------------------------------------------
 
 
@@ -387,6 +463,15 @@ def test_it_writes_a_file_named_after_the_lesson(tmp_path, monkeypatch, capsys):
     assert run("06", "--force", capsys=capsys)[0] == 0
 
 
+def test_it_writes_a_file_named_after_the_plan(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    status, out, _ = run("--plan", "4", capsys=capsys)
+    assert status == 0
+    assert (tmp_path / "workshop_4h_slides.html").read_bytes().startswith(b"<!DOCTYPE html>")
+    assert "workshop_4h_slides.html: " in out
+    assert f"{len(reading.load('4h').polls)} polls" in out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -395,6 +480,9 @@ def test_it_writes_a_file_named_after_the_lesson(tmp_path, monkeypatch, capsys):
         (("06", "--output", "."), "is a folder: name a file in it"),
         (("06", "--output", "nowhere/deck.html"), "no such folder"),
         (("06", "--output", "deck.pdf"), "ends in .html"),
+        ((), "name a lesson, such as 06, or a plan: --plan 4h"),
+        (("06", "--plan", "4h"), "name a lesson, such as 06, or a plan: --plan 4h"),
+        (("--plan", "3h"), "no plan is called '3h'; there are 2h, 4h, 8h"),
     ],
 )
 def test_a_wrong_call_gets_one_line(tmp_path, monkeypatch, capsys, arguments, message):
@@ -425,10 +513,11 @@ def test_a_missing_notebook_gets_one_line_with_its_path(tmp_path, monkeypatch, c
     assert "06_grad_scaler.ipynb does not exist" in err
 
 
-def test_slides_need_no_torch(tmp_path):
+@pytest.mark.parametrize("what", [("06",), ("--plan", "2h")])
+def test_slides_need_no_torch(tmp_path, what):
     code = (
         "import sys\nfrom amp_lessons.app import cli\n"
-        "try: cli.main(['slides', '06', '-o', sys.argv[1]])\n"
+        f"try: cli.main(['slides', *{what}, '-o', sys.argv[1]])\n"
         "except SystemExit as end: print(end.code, 'torch' in sys.modules)"
     )
     done = subprocess.run(

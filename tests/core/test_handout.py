@@ -306,7 +306,7 @@ def test_it_says_if_somebody_has_worked_in_it(learner, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--make-only",), "--make-only goes with --no-solutions"),
+        (("--make-only", "--port", "0"), "--make-only opens nothing"),
         (("--no-solutions",), "name a folder for the hand-out"),
         (("--no-solutions", "mine"), "has files in it"),
         (("--no-solutions", "again"), "codes of another hand-out"),

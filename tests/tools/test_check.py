@@ -293,7 +293,7 @@ def test_every_module_reaches_a_test():
 def test_a_tool_a_helper_and_a_page_concern_the_tests_that_use_them():
     assert "tests/core/test_links.py" in plan(["tools/links.py"], CODE).own
     assert plan(["tests/raised_errors.py"], CODE).others == ["tests/amp/test_lookup_entries.py"]
-    assert "tests/tools/test_readme.py" in plan(["docs/records.md"], CODE).own
+    assert "tests/tools/test_readme.py" in plan(["docs/versions.md"], CODE).own
     assert plan(["tests/data/pasted_errors.toml"], CODE).others == ["tests/amp/test_lookup.py"]
     assert plan(["conftest.py"], CODE).says
 

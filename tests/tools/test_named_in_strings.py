@@ -124,7 +124,7 @@ def test_it_exists(named):
             "from amp_lessons.amp.numbers.formats import (\n  FP16,\n  FP12 as x)",
             ["amp_lessons.amp.numbers.formats:FP12"],
         ),
-        ("tests/hostile/*.py and docs/class_view.md.", []),
+        ("tests/hostile/*.py and docs/classroom.md.", []),
         ("see tests/hostile/nobody.py", ["tests/hostile/nobody.py"]),
         ("https://example.org/docs/none.html and my/tests/none.py", []),
     ],

@@ -110,6 +110,23 @@ def test_linked_files_exist(subtests):
                 assert (page.parent / target).exists(), target
 
 
+def test_linked_headings_exist(subtests):
+    """A part of a page, as GitHub names it: small letters, hyphens, and no other signs."""
+    link = re.compile(r"\]\((?!https?:)([^)#]*\.md)?#([^)]+)\)")
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "README.md"]:
+        for name, part in link.findall(page.read_text(encoding="utf-8")):
+            with subtests.test(page.name, part=part):
+                text = (page.parent / name if name else page).read_text(encoding="utf-8")
+                headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+                plain = (re.sub(r"[^\w -]", "", heading.lower()) for heading in headings)
+                assert part in {words.replace(" ", "-") for words in plain}
+
+
+def test_there_are_at_most_twelve_pages_and_one_for_a_class():
+    assert len(PAGES[1:]) <= 12
+    assert len((ROOT / "docs" / "classroom.md").read_text(encoding="utf-8").split()) <= 1_600
+
+
 def test_every_page_of_the_docs_is_two_clicks_away():
     near = set(re.findall(r"\]\(docs/(\w+\.md)", README))
     texts = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in sorted(near)]

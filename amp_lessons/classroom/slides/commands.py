@@ -20,8 +20,15 @@ def register(app: typer.Typer) -> None:
 
 def slides(
     lesson: Annotated[
-        str, typer.Argument(metavar="LESSON", help="A lesson, such as 06 or grad_scaler.")
-    ],
+        str | None, typer.Argument(metavar="LESSON", help="A lesson, such as 06 or grad_scaler.")
+    ] = None,
+    plan: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PLAN",
+            help="Instead of a lesson: what the workshop of 2h, 4h or 8h shows, asks and sets.",
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -33,19 +40,28 @@ def slides(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that exists.")] = False,
 ) -> None:
-    """Turn a lesson into slides: one HTML file that needs no network.
+    """Turn a lesson or a workshop plan into slides: one HTML file that needs no network.
 
-    Predictions become polls, and what didn't fit is in the speaker notes
-    (press s). Widgets stay in the lesson: a slide says where to open it.
+    Predictions become polls, and what didn't fit is in the speaker notes. Keys: s
+    opens the notes, t changes light and dark, ? lists all. Widgets stay in the
+    lesson: a slide says where to open it. For a PDF, add ?print-pdf to the file's
+    address, and print without margins.
     """
+    if (lesson is None) == (plan is None):
+        raise typer.BadParameter("name a lesson, such as 06, or a plan: --plan 4h")
+    from amp_lessons.classroom.slides import deck, of_plan
+    from amp_lessons.classroom.workshop import reading
     from amp_lessons.core import catalogue
-
-    chosen = catalogue.find_lesson(lesson)
-    path = _checked(output or Path(f"{chosen.id}_slides.html"), force)
-    from amp_lessons.classroom.slides import deck
     from amp_lessons.core.files import write_atomically
 
-    made = deck.make(chosen)
+    if lesson is not None:
+        chosen = catalogue.find_lesson(lesson)
+        path = _checked(output or Path(f"{chosen.id}_slides.html"), force)
+        made = deck.make(chosen)
+    else:
+        workshop = reading.load(plan or "")
+        path = _checked(output or Path(f"workshop_{workshop.name}_slides.html"), force)
+        made = of_plan.make(workshop)
     page = deck.page(made)
     try:
         write_atomically(path, page)

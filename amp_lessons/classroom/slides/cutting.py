@@ -42,6 +42,7 @@ class Slide:
         body: HTML.
         notes: HTML for the speaker, paragraph by paragraph.
         tag: a word above the heading, such as "Poll".
+        place: where the slide comes from, such as "06 GradScaler".
     """
 
     kind: str
@@ -50,13 +51,23 @@ class Slide:
     part: str = ""
     notes: list[str] = field(default_factory=list)
     tag: str = ""
+    place: str = ""
 
 
-def cut(found: Sequence[Part], lesson: Lesson, bank: Bank) -> list[list[Slide]]:
-    """The slides of a lesson, section by section: each ``##`` heading begins one."""
+def cut(
+    found: Sequence[Part], lesson: Lesson, bank: Bank, *, whole: bool = True
+) -> list[list[Slide]]:
+    """The slides of a lesson, section by section: each ``##`` heading begins one.
+
+    Args:
+        found: the lesson's parts, or some of them.
+        lesson: whose they are.
+        bank: where the polls' questions come from.
+        whole: whether the lesson's exercises follow, and what comes next.
+    """
     cutter = _Cutter(lesson, bank)
     for place, part in enumerate(found):
-        last = place == len(found) - 1
+        last = whole and place == len(found) - 1
         if isinstance(part, Text):
             cutter.text(part, closing=last)
         elif isinstance(part, Code):
@@ -65,8 +76,13 @@ def cut(found: Sequence[Part], lesson: Lesson, bank: Bank) -> list[list[Slide]]:
             cutter.poll(part)
         else:
             cutter.to_try(part)
-    cutter.end()
+    cutter.end(exercises=whole)
     return [section for section in cutter.sections if section]
+
+
+def place_of(lesson: Lesson) -> str:
+    """What stands above the slides of a lesson, such as ``"06 GradScaler"``."""
+    return f"{lesson.number:02} {lesson.title}"
 
 
 class _Cutter:
@@ -142,9 +158,9 @@ class _Cutter:
         body = f'{lead}<p class="try">{told}</p>{blocks.listing(part.source).html}'
         self._add("try", body, [note], tag="Try it")
 
-    def end(self) -> None:
-        """What is left, and the lesson's exercises with their minutes."""
-        if self.lesson.exercises:
+    def end(self, exercises: bool) -> None:
+        """What is left, and perhaps the lesson's exercises with their minutes."""
+        if exercises and self.lesson.exercises:
             self.waiting.append(_exercises(self.lesson))
         self._flush()
 
@@ -173,7 +189,10 @@ class _Cutter:
     def _add(self, kind: str, body: str, notes: list[str], tag: str = "") -> None:
         heading, part = (self.below, self.heading) if self.below else (self.heading, "")
         self.free = 0.0
-        self.sections[-1].append(Slide(kind, heading, body, part, notes, tag))
+        place = place_of(self.lesson)
+        if kind == "title":
+            place = f"AMP Lessons · lesson {self.lesson.number:02}"
+        self.sections[-1].append(Slide(kind, heading, body, part, notes, tag, place))
 
     # ---- text -----------------------------------------------------------------------------------
 

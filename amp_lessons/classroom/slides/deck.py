@@ -30,9 +30,14 @@ written by a script: it inherits the policy, so a list of hashes would have to n
 
 @dataclass(frozen=True)
 class Deck:
-    """A lesson's slides, section by section."""
+    """Slides, section by section.
 
-    lesson: Lesson
+    Attributes:
+        title: what the browser shows for the page, such as "Lesson 06: GradScaler".
+        sections: in each, slides that stand below each other.
+    """
+
+    title: str
     sections: list[list[Slide]]
 
     @property
@@ -50,22 +55,26 @@ def make(lesson: Lesson) -> Deck:
     Raises:
         NotebookError: if the notebook is missing or broken, with its path.
     """
+    title = f"Lesson {lesson.number:02}: {lesson.title}"
+    return Deck(title, cutting.cut(parts_of(lesson), lesson, bank.load()))
+
+
+def parts_of(lesson: Lesson) -> list[parts.Part]:
+    """What a room is shown of a lesson. Raises `NotebookError`."""
     path = catalogue.course_files() / lesson.notebook
     try:
-        notebook = ipynb.read(path)
+        return parts.parts(ipynb.read(path))
     except ipynb.NotebookError as error:
         raise ipynb.NotebookError(f"{path} {error}") from error
-    return Deck(lesson, cutting.cut(parts.parts(notebook), lesson, bank.load()))
 
 
 def page(deck: Deck) -> bytes:
     """The deck as the bytes of an ``.html`` file."""
-    title = f"Lesson {deck.lesson.number:02}: {deck.lesson.title}"
     values = {
-        "TITLE": html.escape(title),
+        "TITLE": html.escape(deck.title),
         "POLICY": POLICY,
         "STYLE": "\n".join(map(_static, STYLES)),
-        "SLIDES": "\n".join(_section(section, deck.lesson) for section in deck.sections),
+        "SLIDES": "\n".join(map(_section, deck.sections)),
         "SCRIPT": "\n".join(f"<script>{_embedded(_static(name))}</script>" for name in SCRIPTS),
     }
     made = _static("deck.html")
@@ -85,16 +94,14 @@ def _embedded(script: str) -> str:
     return _OPENS.sub(r"\\x3c", script)
 
 
-def _section(slides: list[Slide], lesson: Lesson) -> str:
-    inside = "\n".join(_slide(slide, lesson) for slide in slides)
+def _section(slides: list[Slide]) -> str:
+    inside = "\n".join(map(_slide, slides))
     return f"<section>\n{inside}\n</section>"
 
 
-def _slide(slide: Slide, lesson: Lesson) -> str:
-    where = f"{lesson.number:02} {html.escape(lesson.title)}"
-    if slide.kind == "title":
-        where = f"AMP Lessons · lesson {lesson.number:02}"
-    elif slide.part:
+def _slide(slide: Slide) -> str:
+    where = html.escape(slide.place)
+    if slide.part and slide.kind != "title":
         where += f" · {slide.part}"
     tag = f'<b class="tag">{slide.tag}</b>' if slide.tag else ""
     level = "h1" if slide.kind == "title" else "h2"

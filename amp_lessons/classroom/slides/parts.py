@@ -216,6 +216,7 @@ def _without_imports(source: str, tree: ast.Module) -> tuple[str, str]:
 
 # ---- what a cell has stored ---------------------------------------------------------------------
 
+_LISTING = re.compile(r"\s*<pre>([^<]*)</pre>")
 _IMAGE = re.compile(r'<img\s[^>]*?src="(data:image/png;base64,([^"]+))"[^>]*>')
 _ALT = re.compile(r'\salt="([^"]*)"')
 
@@ -229,7 +230,7 @@ def _results(cell: ipynb.Cell) -> Iterator[CellOutput]:
         if "image/png" in data:
             yield _picture(f"data:image/png;base64,{_joined(data['image/png']).strip()}", "")
         elif "text/html" in data:
-            yield _from_html(_joined(data["text/html"]))
+            yield from _from_html(_joined(data["text/html"]))
         elif "text/markdown" in data:
             yield CellOutput("markdown", _joined(data["text/markdown"]))
         elif "text/plain" in data:
@@ -246,12 +247,16 @@ def _plain(text: str) -> Iterator[CellOutput]:
         yield CellOutput("text", text.rstrip("\n"))
 
 
-def _from_html(text: str) -> CellOutput:
-    image = _IMAGE.fullmatch(text.strip())
-    if image is None:
-        return CellOutput("html", text)
-    alt = _ALT.search(image[0])
-    return _picture(image[1], html.unescape(alt[1]) if alt else "")
+def _from_html(text: str) -> Iterator[CellOutput]:
+    if image := _IMAGE.fullmatch(text.strip()):
+        alt = _ALT.search(image[0])
+        yield _picture(image[1], html.unescape(alt[1]) if alt else "")
+        return
+    if listing := _LISTING.match(text):  # it may need a slide of its own
+        yield CellOutput("text", html.unescape(listing[1]))
+        text = text[listing.end() :]
+    if text.strip():
+        yield CellOutput("html", text)
 
 
 def _picture(address: str, alt: str) -> CellOutput:

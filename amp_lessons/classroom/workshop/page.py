@@ -7,7 +7,7 @@ questions with the reason for each answer, and the minutes of its exercises.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from amp_lessons.classroom.workshop import reading
@@ -36,12 +36,12 @@ KIND_NAMES = {
 }
 MOST_LINES = 24
 """Of what a section's cells print. No section of a plan prints more; one that did would be cut."""
-_LINK = re.compile(r"\[([^\]]+)\]\((lesson|sheet|doc):([^)]+)\)")
+_LINK = re.compile(r"\[([^\]]+)\]\((lesson|sheet):([^)]+)\)")
 
 
 @dataclass(frozen=True)
 class CourseLinks:
-    """The way from a page to the course's files. A page of the documentation is named, not linked.
+    """The way from a page to the course's files.
 
     Args:
         course: the folder that holds ``notebooks/``, as the page sees it, with a slash.
@@ -70,8 +70,6 @@ class CourseLinks:
 
     def _one(self, match: re.Match[str]) -> str:
         text, kind, name = match.groups()
-        if kind == "doc":
-            return text
         try:
             lesson = catalogue.lesson_called(name)
         except KeyError:
@@ -209,6 +207,17 @@ def run_first(plan: WorkshopPlan) -> dict[tuple[str, str], tuple[str, ...]]:
     return found
 
 
+def run_first_says(skipped: Sequence[str]) -> str:
+    """What to do about sections that `run_first` found, in Markdown; "" if there are none."""
+    if not skipped:
+        return ""
+    return (
+        f"**Run first.** This section needs cells of {_and(f'*{each}*' for each in skipped)}, "
+        "which we skip. Click on the heading of this section, then *Run → Run All Above Selected "
+        "Cell*. It can take a minute, so start it before you explain."
+    )
+
+
 def _block(
     number: int, slot: Slot, links: CourseLinks, first: dict[tuple[str, str], tuple[str, ...]]
 ) -> Iterator[str]:
@@ -243,12 +252,7 @@ def _step(
     if step.heading and lesson is not None:
         yield f"**Show** the section {links.section(lesson, step.heading)}{_widgets(step, lesson)}."
         if first:
-            skipped = _and(f"*{heading}*" for heading in first)
-            yield (
-                f"**Run first.** This section needs cells of {skipped}, which we skip. Click on "
-                "the heading of this section, then *Run → Run All Above Selected Cell*. It can "
-                "take a minute, so start it before you explain."
-            )
+            yield run_first_says(first)
     if step.exercise:
         of = catalogue.lesson_of(step.exercise)
         yield (

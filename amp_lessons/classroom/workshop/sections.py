@@ -91,13 +91,17 @@ def sections(lesson: Lesson) -> tuple[Section, ...]:
 
 
 def _headings(markdown: str) -> Iterator[str]:
-    """The headings of a Markdown cell. A line with # inside a fence is no heading."""
+    """The headings of a Markdown cell."""
+    return (heading for _, heading in lines_and_headings(markdown) if heading)
+
+
+def lines_and_headings(markdown: str) -> Iterator[tuple[str, str]]:
+    """Each line, with the heading that it is, or "". A line with # inside a fence is no heading."""
     fenced = False
     for line in markdown.splitlines():
         fenced ^= line.startswith("```")
         match = _HEADING.match(line)
-        if match and not fenced:
-            yield match[2]
+        yield line, match[2] if match and not fenced else ""
 
 
 def _shown(outputs: list[dict]) -> Iterator[str]:

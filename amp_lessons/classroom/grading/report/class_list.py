@@ -111,7 +111,7 @@ def read_class_list(file: Path) -> tuple[Listed, ...]:
 
 def rows_of(content: bytes) -> list[list[str]]:
     """The rows of a table that a spreadsheet has saved, whatever its encoding and its commas."""
-    text = _text(content)
+    text = decoded(content)
     first = text.partition("\n")[0]
     delimiter = max(",;\t", key=first.count)
     found = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
@@ -121,7 +121,8 @@ def rows_of(content: bytes) -> list[list[str]]:
         return []
 
 
-def _text(content: bytes) -> str:
+def decoded(content: bytes) -> str:
+    """A text that some program on some system has saved, whatever its encoding."""
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return content.decode("utf-16", errors="replace")
     try:
@@ -153,7 +154,7 @@ def _from_table(rows: Iterable[Sequence[str]], places: dict[str, int]) -> list[L
 def _from_lines(content: bytes) -> list[Listed]:
     """A name on each line, perhaps with a number behind it: ``Ada Lovelace, 1815``."""
     found = []
-    for text in _text(content).splitlines():
+    for text in decoded(content).splitlines():
         name = line(text.lstrip("-* \t").strip("\"' \t"))
         if not name or name.startswith("#"):
             continue

@@ -57,7 +57,10 @@ def table(graded: Graded) -> Table:
 
 
 def class_table(all_graded: Sequence[Graded]) -> Table:
-    """A line for each notebook: whose, which sheet, the points, and the first problem."""
+    """A line for each notebook: whose, which sheet, the points, and the first problem.
+
+    A sheet of which nothing was set, and that has no problem, gets none: a hand-out has many.
+    """
     from rich.table import Table
 
     points = sum(graded.points for graded in all_graded)
@@ -68,7 +71,8 @@ def class_table(all_graded: Sequence[Graded]) -> Table:
     result.add_column("points", footer=f"{points}/{of}", justify="right", no_wrap=True)
     result.add_column("look at", overflow="fold", ratio=4)
     for graded in sorted(all_graded, key=lambda each: (_whose(each).casefold(), each.name)):
-        result.add_row(*_row(graded))
+        if graded.marks or graded.problems:
+            result.add_row(*_row(graded))
     return result
 
 

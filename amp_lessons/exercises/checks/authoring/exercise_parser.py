@@ -2,7 +2,7 @@
 
 The word after ``# %%`` says what a cell is. `OPEN` lists the cells of the public part, `SECRET`
 those that nobody sees before a pass; the secret cells come last, so that a file can be cut in two.
-This module reads files and runs nothing in them. ``docs/contributing.md`` shows a whole one.
+This module reads files and runs nothing in them. ``docs/contributing.md`` says what stands in one.
 """
 
 from __future__ import annotations
