@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ENTRIES = catalogue.load()
 BY_ID = {entry.id: entry for entry in ENTRIES}
 NAMING = (
-    "amp/monitor/fixes.py",
+    "amp/monitor/entries.py",
     "amp/monitor/diagnosis.py",
     "amp/explain/hazards/kinds.py",
     "amp/explain/hazards/mixed.py",

@@ -59,7 +59,7 @@ def show_box(
         message: running text.
         foot: lines for the foot: what comes next, a full disk.
         lines: shown as they are, in a fixed-width font.
-        edge: the colour of the edge, such as one of `foundations.states`.
+        edge: the colour of the edge, such as one of `core.states`.
         data: the same for a program, by MIME type. It is stored with the notebook and not shown.
     """
     markup, text = (

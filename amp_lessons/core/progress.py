@@ -38,7 +38,7 @@ class ExerciseRecord:
     """What is known about one exercise.
 
     Attributes:
-        state: of the latest check, one of the five states of `checks.verdict.State`.
+        state: of the latest check, such as "passed" or "wrong"; the words are in `core.states`.
         checks: how often it was checked.
         hints: the highest hint that was opened.
         passed_at: when it first passed (ISO 8601, UTC), or None.

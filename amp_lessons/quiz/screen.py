@@ -221,7 +221,7 @@ class Screen:
         self._remarks(item, mark(item, key_view(item)).remarks)
 
     def state(self, state: str, words: str, style: str) -> None:
-        """A verdict in bold, after its symbol. ``state`` is one of `foundations.states.LOOKS`."""
+        """A verdict in bold, after its symbol. ``state`` is one of `core.states.LOOKS`."""
         self.console.print(Text(f"{terminal.mark(state)} {words}", style=f"bold {style}"))
 
     def _remarks(self, item: Item, remarks: Sequence[Remark]) -> None:

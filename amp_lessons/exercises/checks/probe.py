@@ -63,7 +63,7 @@ class Probe:
         play: takes what the learner passed to `check` and gives the function that is called on
             each case. It is for an answer that is used and not just called, such as a class or a
             step of a training loop; what it returns is what there was to see.
-        watch: whether to list the operations that ran too, as `watch.watched` does.
+        watch: whether to list the operations that ran too, as `op_watch.watched` does.
         own: what already does the task, and so is closed while an answer runs: modules or
             packages, such as ``"amp_lessons.amp.memory.training"``, or parts of a module, such as
             ``"amp_lessons.amp.numbers.formats:Format.next_up"``. Neither `cases` nor `play` may

@@ -1,4 +1,4 @@
-"""The same by way of bubblewrap, where the machine allows that program what it denies us.
+"""The sandbox by way of bubblewrap, where the machine allows that program what it denies us.
 
 Some systems allow new user namespaces to bubblewrap alone, by a profile for its file. Each notebook
 is then a new Python that bubblewrap locks in, which takes seconds and not milliseconds.
