@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from amp_lessons.amp import errors
 from amp_lessons.amp.monitor.counting import Tally, largest_safe_scale, smallest_saving_scale
-from amp_lessons.amp.monitor.findings import Fault, Findings
 from amp_lessons.amp.monitor.entries import entry_of
+from amp_lessons.amp.monitor.findings import Fault, Findings
 from amp_lessons.amp.numbers.formats import BF16, FP32, Format
 
 NEAR = 4
