@@ -53,7 +53,8 @@ class TorchPlace(Place):
         kept = [line for line in lines if not line.startswith("torch==")]
         pins.write_text("\n".join(kept) + "\n", encoding="utf-8")
         torch = f"torch=={self.version}"  # named first, so that pip's error is about this version
-        return [torch, *test_packages(self.root), "--constraint", str(pins), "--editable", "."]
+        course = ["--constraint", str(pins), "--editable", "." + install.EXTRAS["lab"]]
+        return [torch, *test_packages(self.root), *course]
 
     def announcement(self, what: str) -> str:
         return (
@@ -72,7 +73,8 @@ def test_packages(root: Path) -> "list[str]":
     import tomllib  # since Python 3.11: an older one can still read this file
 
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return project["optional-dependencies"]["authors"]
+    lines = project["optional-dependencies"]["authors"]
+    return [line for line in lines if not line.startswith("amp-lessons[")]  # the course, from here
 
 
 def main(arguments: "list[str] | None" = None) -> int:

@@ -28,7 +28,8 @@ warm_kernels.start_warm(pytest.MonkeyPatch())
 CONNECTED = """path => {
   const shown = window.jupyterapp?.shell?.currentWidget;
   const kernel = shown?.sessionContext?.session?.kernel;
-  return shown?.context?.path === path && kernel?.connectionStatus === "connected";
+  const read = shown?.context?.isReady && shown.content.model?.cells.length > 0;
+  return read && shown.context.path === path && kernel?.connectionStatus === "connected";
 }"""
 OUTPUTS = """() => {
   const cells = jupyterapp.shell.currentWidget.content.model.cells;

@@ -58,7 +58,7 @@ def test_it_installs_that_torch_and_runs_what_depends_on_it(project):
     assert first.stdout.endswith("torch 2.15.0+fake\n")
     called = (project / "called").read_text()
     assert " install --progress-bar off torch==2.15.0 pytest>=" in called
-    assert called.endswith("--editable .")
+    assert called.endswith("--editable .[course]")
     assert "models" not in called  # torchvision would ask for its own torch
     tested = (project / "tested").read_text().split()
     assert tested[-3:] == ["tests/amp/test_policy.py", "notebooks", "solutions"]
