@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -18,12 +18,13 @@ import typer
 
 from amp_lessons.core import interrupts
 from amp_lessons.core.errors import AmpLessonsError
+from amp_lessons.core.precision import AUTOCAST_DTYPES
 from amp_lessons.core.terminal import console, warn
 
 if TYPE_CHECKING:
     from amp_lessons.amp.explain import Explanation
     from amp_lessons.amp.explain.report.printing import Output
-    from amp_lessons.amp.loading import LoadedModel
+    from amp_lessons.amp.loading import LoadedModel, ModelSpec
 
 PRECISIONS = ("fp32", "amp fp16", "amp bf16", "bf16")
 """Those of `memory.PRECISIONS`, which loads torch."""
@@ -215,15 +216,16 @@ def explain(
 
     The model runs on fake tensors, which have shapes and no numbers, so any size will do.
     """
-    _check_options(device, gpu)
-    _check_dtype(dtype)
-    if values not in VALUES:
-        raise typer.BadParameter(f"--values {values}: choose one of {', '.join(VALUES)}")
+    _check_choice("--device", device, DEVICES)
+    if dtype not in AUTOCAST_DTYPES:
+        raise typer.BadParameter(f"--dtype {dtype}: choose float16 or bfloat16")
+    _check_choice("--values", values, VALUES)
     if summary and ops:
         raise typer.BadParameter("--summary prints the summary alone: leave out --ops")
-    output = _output(summary, depth, top, ops, html, json, fail_on, diff)
     labels = train is not False and not no_grad
     wanted = _wanted(target, shapes, hf, timm, batch, length, image_size, labels)
+    _check_gpu(gpu)
+    output = _output(summary, depth, top, ops, html, json, fail_on, diff)
 
     def explained(given: LoadedModel) -> Any:
         from amp_lessons.amp.explain import explain_autocast
@@ -280,11 +282,11 @@ def memory(
     Shows where the bytes go, and the largest batch that fits 16, 24, 40 and 80 GB.
     The model runs on fake tensors: nothing is allocated, and nothing is measured.
     """
-    if precision not in PRECISIONS:
-        raise typer.BadParameter(f"--precision {precision}: choose one of {', '.join(PRECISIONS)}")
-    _check_options(device, gpu)
-    _check_optimizer(optimizer)
+    _check_choice("--precision", precision, PRECISIONS)
+    _check_choice("--device", device, DEVICES)
     wanted = _wanted(target, shapes, hf, timm, batch, length, image_size, train is not False)
+    _check_gpu(gpu)
+    _check_optimizer(optimizer)
 
     def counted(given: LoadedModel) -> Any:
         from amp_lessons.amp.loading import losses
@@ -315,36 +317,36 @@ def _wanted(
     length: int | None,
     image_size: int | None,
     labels: bool,
-) -> dict[str, Any]:
-    """The words of `loading.ModelSpec`, which both commands share."""
-    return {
-        "target": target,
-        "inputs": tuple(shapes or ()),
-        "hf": hf,
-        "timm": timm,
-        "batch": batch,
-        "length": length,
-        "image_size": image_size,
-        "labels": labels,
-    }
+) -> ModelSpec:
+    """The model that both commands take. What can't be one is refused before torch is imported."""
+    interrupts.end_inside_c_too()
+    from amp_lessons.amp import loading
+
+    inputs = tuple(shapes or ())
+    wanted = loading.ModelSpec(target, inputs, hf, timm, batch, length, image_size, labels)
+    try:
+        loading.check(wanted)
+    except AmpLessonsError as error:
+        warn(str(error))
+        raise typer.Exit(1) from error
+    return wanted
 
 
-def _asked(wanted: dict[str, Any], ask: Callable[[LoadedModel], Any], values: str = "fake") -> Any:
+def _asked(wanted: ModelSpec, ask: Callable[[LoadedModel], Any], values: str = "fake") -> Any:
     """What a question about a model gives; with real values if it needs them.
 
     What goes wrong is one line and exit status 1.
     """
-    interrupts.end_inside_c_too()
     from amp_lessons.amp import loading
 
     try:
-        given = loading.load_model(loading.ModelSpec(**wanted, real=values == "real"))
+        given = loading.load_model(replace(wanted, real=values == "real"))
         try:
             given, answer = _answered(given, ask)
         except AmpLessonsError as error:
             if values != "auto" or not loading.worth_a_real_run(given, error):
                 raise loading.with_fix(error, given) from error
-            _, answer = _answered(loading.load_model(loading.ModelSpec(**wanted, real=True)), ask)
+            _, answer = _answered(loading.load_model(replace(wanted, real=True)), ask)
     except AmpLessonsError as error:
         warn(str(error))
         raise typer.Exit(1) from error
@@ -379,10 +381,13 @@ def _say(words: str) -> None:
         print(part, file=sys.stderr)
 
 
-def _check_options(device: str, gpu: str) -> None:
-    """Refuse a device or a GPU that is not known, as any other wrong option: with status 2."""
-    if device not in DEVICES:
-        raise typer.BadParameter(f"--device {device}: choose one of {', '.join(DEVICES)}")
+def _check_choice(option: str, value: str, choices: Sequence[str]) -> None:
+    """Refuse a word that is not known, as any other wrong option: with status 2."""
+    if value not in choices:
+        raise typer.BadParameter(f"{option} {value}: choose one of {', '.join(choices)}")
+
+
+def _check_gpu(gpu: str) -> None:
     if gpu:
         from amp_lessons.amp.fake_tensors.attention import gpu_named
 
@@ -390,13 +395,6 @@ def _check_options(device: str, gpu: str) -> None:
             gpu_named(gpu)
         except AmpLessonsError as error:
             raise typer.BadParameter(f"--gpu {gpu}: {error}") from error
-
-
-def _check_dtype(name: str) -> None:
-    from amp_lessons.amp.explain import DTYPES
-
-    if name not in DTYPES:
-        raise typer.BadParameter(f"--dtype {name}: choose float16 or bfloat16")
 
 
 def _check_optimizer(name: str) -> None:

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+AUTOCAST_DTYPES = {
+    "float16": "float16",
+    "fp16": "float16",
+    "half": "float16",
+    "bfloat16": "bfloat16",
+    "bf16": "bfloat16",
+}
+"""What the dtypes that autocast takes may be called, and torch's name for each."""
+
 _BRIEF = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}
 
 

@@ -21,7 +21,7 @@ from amp_lessons.amp.loading import (
     LoadedModel,
     LoadError,
     ModelSpec,
-    hf,
+    hf_config,
     kinds,
     libraries,
     load_model,
@@ -685,6 +685,56 @@ def test_a_name_that_timm_does_not_have():
     assert "did you mean vit_base_" in refusal(timm="vit_base")
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["no_file.py:Model", "--input", "2,4"], "there is no file no_file.py"),
+        (["json"], "is not of the form package.module:factory"),
+        (["json:loads("], "is not of the form package.module:factory"),
+        (["json:loads", "--timm", "resnet18"], "--timm names a whole model"),
+        ([], "name a model"),
+        (["--hf", "no_file.json"], "there is no file or folder no_file.json"),
+        (["--hf", "gtp2"], "--hf gpt2 for that type's default"),
+        (["--hf", "unknown.json"], "does not know the model type 'gtp2'; did you mean 'gpt2'?"),
+        (["--timm", "resnet18"], "timm is not installed"),
+    ],
+)
+def test_what_is_wrong_without_torch_is_said_without_torch(tmp_path, words, said):
+    (tmp_path / "unknown.json").write_text('{"model_type": "gtp2"}')
+    lacks = words == ["--timm", "resnet18"]
+    code = (
+        "import importlib.util, sys\nfrom amp_lessons.app import cli\n"
+        f"if {lacks}: importlib.util.find_spec = lambda name: None\n"
+        "for command in ('explain', 'memory'):\n"
+        f"    try: cli.main([command, *{words!r}])\n"
+        "    except SystemExit as leaving: assert leaving.code == 1\n"
+        "    else: raise AssertionError\n"
+        "assert not {'torch', 'transformers'} & set(sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count(said) == 2, done.stderr
+
+
+def test_the_model_types_are_those_of_transformers():
+    needs("transformers")
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    assert hf_config.known_types() == set(CONFIG_MAPPING)
+
+
+def test_a_transformers_whose_types_stand_elsewhere_is_asked_itself(monkeypatch):
+    needs("transformers")
+    monkeypatch.setattr(hf_config, "_TYPES_IN", ("no_such_file.py",))
+    hf_config.known_types.cache_clear()
+    try:
+        assert "or --hf gpt2 for that type's default" in refusal(hf="gtp2")
+    finally:
+        hf_config.known_types.cache_clear()
+
+
 def test_a_library_that_is_missing_is_named(monkeypatch):
     monkeypatch.setattr(libraries.importlib.util, "find_spec", lambda _: None)
     assert refusal(hf="gpt2") == "transformers is not installed: pip install transformers"
@@ -692,7 +742,7 @@ def test_a_library_that_is_missing_is_named(monkeypatch):
 
 
 def test_a_config_from_the_cache(configs, monkeypatch):
-    monkeypatch.setattr(hf, "_cached", lambda name: configs / "llama.json")
+    monkeypatch.setattr(hf_config, "_cached", lambda name: configs / "llama.json")
     given = load_model(ModelSpec(hf="somebody/llama"))
     assert given.name == "LlamaForCausalLM"
     assert "from this machine's Hugging Face cache" in given.note

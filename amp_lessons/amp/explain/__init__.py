@@ -20,7 +20,7 @@ from amp_lessons.amp.explain.rows import Cast, Hazard, Input, Module, OpRow, Tot
 from amp_lessons.amp.fake_tensors.errors import TraceError
 from amp_lessons.amp.fake_tensors.models import check_inputs, check_model
 from amp_lessons.amp.fake_tensors.modes import check_device
-from amp_lessons.core.precision import dtype_name
+from amp_lessons.core.precision import AUTOCAST_DTYPES, dtype_name
 
 __all__ = [
     "Cast",
@@ -35,12 +35,8 @@ __all__ = [
 ]
 
 DEVICES = ("cuda", "cpu")
-DTYPES = {
-    "float16": torch.float16,
-    "fp16": torch.float16,
-    "half": torch.float16,
-    "bfloat16": torch.bfloat16,
-    "bf16": torch.bfloat16,
+DTYPES: dict[str, torch.dtype] = {
+    name: getattr(torch, full) for name, full in AUTOCAST_DTYPES.items()
 }
 
 

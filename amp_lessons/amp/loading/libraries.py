@@ -11,11 +11,9 @@ import importlib.util
 import os
 from types import ModuleType
 
-import torch
-
 from amp_lessons.amp.loading.captured_output import heard
 from amp_lessons.amp.loading.model_spec import LoadError
-from amp_lessons.amp.loading.targets import FAILURES, in_words
+from amp_lessons.amp.loading.target_words import FAILURES, in_words
 from amp_lessons.amp.loading.vision_ops import declare_on_import
 
 OFFLINE = {
@@ -33,16 +31,23 @@ def go_offline() -> None:
     os.environ.update(OFFLINE)
 
 
+def check_installed(name: str) -> None:
+    """Raises `LoadError` if a library is missing. It isn't imported for that."""
+    if importlib.util.find_spec(name) is None:
+        raise LoadError(f"{name} is not installed: pip install {name}")
+
+
 def library(name: str) -> ModuleType:
     """transformers, diffusers or timm. Raises `LoadError` if it is missing or broken."""
     go_offline()
-    if importlib.util.find_spec(name) is None:
-        raise LoadError(f"{name} is not installed: pip install {name}")
+    check_installed(name)
     try:
         with heard():
             declare_on_import()
             return importlib.import_module(name)
     except FAILURES as error:
+        import torch
+
         raise LoadError(
             f"cannot import {name}: {in_words(error)}; reinstall it beside torch "
             f"{torch.__version__}"

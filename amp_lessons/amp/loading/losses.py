@@ -12,6 +12,7 @@ from torch import nn
 from amp_lessons.amp.loading import targets
 from amp_lessons.amp.loading.inputs import parse
 from amp_lessons.amp.loading.model_spec import LoadError
+from amp_lessons.amp.loading.target_words import read
 from amp_lessons.core.errors import AmpLessonsError
 
 Loss = Callable[[Any, Any], Any]
@@ -26,7 +27,7 @@ def named(text: str, target: str = "", real: bool = False) -> tuple[Loss | None,
         real: whether the target must hold numbers.
 
     Raises:
-        DoorError: if there is no such loss, or a target without one.
+        LoadError: if there is no such loss, or a target without one.
     """
     if not text:
         if target:
@@ -36,7 +37,7 @@ def named(text: str, target: str = "", real: bool = False) -> tuple[Loss | None,
         raise LoadError(f"--loss {text} names no module: write --loss torch.nn.functional:{text}")
     if isinstance(getattr(nn, text, None), type):
         raise LoadError(f"--loss {text} names no module: write --loss torch.nn:{text}")
-    named = targets.read(text)
+    named = read(text)
     found = targets.find(named)
     if isinstance(found, type) and issubclass(found, nn.Module):
         found = targets.make(found, named, real)

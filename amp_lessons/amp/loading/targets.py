@@ -1,5 +1,4 @@
-"""``package.module:factory``, ``model.py:make`` and ``timm:create_model("resnet50")``: from a
-target's words to what they name, and to the model that it gives.
+"""From a target to what its words name, and to the model that it gives. `target_words` reads them.
 
 A factory runs where tensors are fake, so that a model of any size is built at once and for
 nothing. One that needs real numbers, to load a checkpoint for instance, is then run for real.
@@ -7,15 +6,12 @@ nothing. One that needs real numbers, to load a checkpoint for instance, is then
 
 from __future__ import annotations
 
-import ast
 import difflib
 import importlib
 import importlib.util
 import inspect
-import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,53 +24,7 @@ from amp_lessons.amp.fake_tensors.known import KnownValues, value_of
 from amp_lessons.amp.fake_tensors.modes import fake_mode, quiet, rng_kept
 from amp_lessons.amp.loading.captured_output import heard
 from amp_lessons.amp.loading.model_spec import LoadError
-
-FAILURES = (Exception, SystemExit)
-"""A script that calls sys.exit() must not end ours unheard."""
-
-WEIGHTS = (".pt", ".pth", ".bin", ".ckpt", ".safetensors", ".onnx", ".h5")
-
-_TARGET = re.compile(r"(?P<module>.+?):(?P<path>[A-Za-z_][\w.]*)(?P<call>\(.*\))?", re.DOTALL)
-
-
-@dataclass(frozen=True)
-class Target:
-    """The words of a target.
-
-    Attributes:
-        module: a module's dotted name, or a Python file.
-        path: a name in it, which may have dots.
-        args, kwargs: of a call that was written out; None if there was none.
-    """
-
-    module: str
-    path: str
-    args: tuple[Any, ...] = ()
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
-    called: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.module}:{self.path}"
-
-
-def read(text: str) -> Target:
-    """The target's parts. Raises `LoadError` with the form that was expected."""
-    found = _TARGET.fullmatch(text.strip())
-    if found is None:
-        raise LoadError(f"{text!r} is not of the form package.module:factory{_instead(text)}")
-    call = found["call"]
-    if call is None:
-        return Target(found["module"], found["path"])
-    try:
-        parsed: Any = ast.parse(f"f{call}", mode="eval").body
-        args = tuple(ast.literal_eval(argument) for argument in parsed.args)
-        kwargs = {word.arg: ast.literal_eval(word.value) for word in parsed.keywords}
-    except (SyntaxError, ValueError, AttributeError):
-        raise LoadError(
-            f"{text!r}: the arguments of a call must be plain values, as in "
-            f"'{found['module']}:{found['path']}(width=512, name=\"small\")'"
-        ) from None
-    return Target(found["module"], found["path"], args, kwargs, True)
+from amp_lessons.amp.loading.target_words import FAILURES, Target, file_of, in_words
 
 
 def find(target: Target) -> Any:
@@ -154,23 +104,14 @@ def _known(tensor: Tensor) -> Tensor:
     return tensor if value is None else value
 
 
-def in_words(error: BaseException) -> str:
-    """An error's name and its text, in one line of at most about 300 characters."""
-    name, text = type(error).__name__, " ".join(str(error).split()).rstrip(".")
-    if isinstance(error, BaseExceptionGroup):
-        text += f"; the first: {in_words(error.exceptions[0])}"
-    return f"{name}: {text if len(text) < 300 else text[:297] + '...'}" if text else name
-
-
 def _import(target: Target) -> ModuleType:
     name = target.module
-    is_file = name.endswith(".py") or "/" in name or "\\" in name
     try:
         with heard():
-            return _from_file(target) if is_file else _from_path(name)
+            return _from_file(file_of(target)) if target.in_file else _from_path(name)
     except ModuleNotFoundError as error:
         missing = error.name or ""
-        if not is_file and (name == missing or name.startswith(f"{missing}.")):
+        if not target.in_file and (name == missing or name.startswith(f"{missing}.")):
             cure = "; run this in its folder, or install it"
         else:
             cure = f"; pip install {missing.partition('.')[0]}, or whatever provides it"
@@ -186,16 +127,8 @@ def _from_path(name: str) -> ModuleType:
     return importlib.import_module(name)
 
 
-def _from_file(target: Target) -> ModuleType:
+def _from_file(file: Path) -> ModuleType:
     """A module from its file; one that is in a package is imported as part of it."""
-    file = Path(target.module).expanduser()
-    if not file.is_file():
-        nearby = sorted(file.parent.glob("*.py")) if file.parent.is_dir() else []
-        close = difflib.get_close_matches(file.name, [path.name for path in nearby], n=1)
-        raise LoadError(
-            f"there is no file {target.module}"
-            f"{f'; did you mean {file.parent / close[0]}?' if close else ''}"
-        )
     folder, parts = file.resolve().parent, [file.stem]
     while (folder / "__init__.py").is_file():
         parts.insert(0, folder.name)
@@ -255,17 +188,6 @@ def _check_arguments(found: Any, target: Target) -> None:
                 "and name that"
             )
         raise LoadError(f"{target} is called without what it needs: {error}; {cure}") from None
-
-
-def _instead(text: str) -> str:
-    """What somebody may have meant who wrote no factory."""
-    if text.endswith(WEIGHTS):
-        return "; weights alone hold no code: name the function that builds the model"
-    if text.endswith(".py"):
-        return f"; name a function in the file, as {text}:make_model"
-    if not re.search(r"[\s:()]", text):
-        return f"; if it is a Hugging Face model, take --hf {text}; if it is in timm, --timm {text}"
-    return ""
 
 
 def _cure(error: BaseException, target: Target) -> str:

@@ -2,7 +2,8 @@
 
 In each step it notes the model's calls and checks the gradients once. In a sampled step it also
 hooks every module and counts. After a bad step it asks for an inquiry. The parts: `hooking` and
-`taps` (how it listens), `sampling` (what it counts), `inquiry` (what it looks into), `report`.
+`taps` (how it listens), `steps` (what belongs to one step), `sampling` (what it counts), `inquiry`
+(what it looks into), `report`.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from amp_lessons.amp.monitor.report import MonitorReport
 from amp_lessons.amp.monitor.sampling import Sampler
 from amp_lessons.amp.monitor.scaler_use import ScalerUse
 from amp_lessons.amp.monitor.search import OUTPUT, BackwardPass
+from amp_lessons.amp.monitor.steps import RunningCall, Step, StepEvent
 from amp_lessons.amp.monitor.tensors import extremes, tensors_in
 from amp_lessons.amp.numbers.formats import Format, get_format
 from amp_lessons.amp.scaling.scaler_log import ScalerLog
@@ -98,12 +100,12 @@ class Monitor(MonitorReport):
         self.scales: list[float] = []
         self.notes: list[str] = []
         self._failure: Exception | None = None
-        self._manual = 0
+        self._by_hand = False  # whether `step` was ever called
         self._optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
         self._rounds = 0  # optimizers that take turns
-        self._trains = False
+        self._trains = False  # whether any call of the model was seen that trains
         self._called = False  # whether any call of the model was seen
-        self._forget_step()
+        self._step = Step()
         self._sample_until = 0
         self._handles: list[Any] = []
         self._live: Any = None
@@ -147,14 +149,13 @@ class Monitor(MonitorReport):
         taps.stop_listening(self)
         if self.scaler is not None:
             taps.ScalerTap.on(self.scaler).remove(self._before_update, self._after_update)
-        for handle in [*self._handles, *self._step_handles]:
+        for handle in self._handles:
             handle.remove()
         self._handles.clear()
         self._hooks.remove()
         self._sampler.keep(self.steps, self._scale)
         self._inquiry.look_at_buffers(self.model, max(self.steps - 1, 0))
         self._forget_step()
-        self._sampler.forget()
         self._inquiry.forget()
         for part in self.model.modules():
             _watched.discard(part)
@@ -197,20 +198,35 @@ class Monitor(MonitorReport):
         """
         if self.closed:
             return
-        self._manual += 1
-        if self._manual == 1:
+        first, self._by_hand = not self._by_hand, True
+        if first:
             self.steps = min(self.steps, 1)
             if self.steps == 1:
                 return
         self._end_step()
 
+    def _ends_with(self, event: StepEvent, past_scaler: bool = False) -> bool:
+        """Whether this event ends the step that runs, as `step` says.
+
+        Args:
+            past_scaler: whether an optimizer stepped without asking the scaler.
+        """
+        if self._by_hand:
+            return False
+        if event is StepEvent.SCALER_UPDATE:
+            return self._scaled
+        if event is StepEvent.BACKWARD_END:
+            return not self._scaled and self._step.updated_in_backward
+        made_by_hand = self._trains and bool(self._step.passes)  # by torch.autograd.grad
+        return (not self._scaled or past_scaler) and (self._step.has_gradients or made_by_hand)
+
     @property
-    def _ends_by_update(self) -> bool:
+    def _scaled(self) -> bool:
         return self.scaler is not None and self.scaler.is_enabled()
 
     @property
     def _scale(self) -> float:
-        return self.scaler.get_scale() if self._ends_by_update and self.scaler else 1.0
+        return self.scaler.get_scale() if self._scaled and self.scaler else 1.0
 
     @_guarded
     def _after_optimizer(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
@@ -220,7 +236,7 @@ class Monitor(MonitorReport):
                 return
             self._optimizers.add(optimizer)
             self._rounds += not taps.depth
-            if self._rounds > 1 and not self._ends_by_update:
+            if self._rounds > 1 and not self._scaled:
                 self._sample_until = self.steps + 1 + self._rounds
         if not self._called:
             self._note_once(
@@ -230,20 +246,18 @@ class Monitor(MonitorReport):
         line = mark()
         self._inquiry.updated = type(optimizer).__name__, line
         past = self._use is not None and self._use.after_optimizer(optimizer, line)
-        if self._manual or (self._ends_by_update and not past):
-            return
+        step = self._step
         if taps.depth:  # each parameter is updated as soon as it has its gradient
-            self._steps_in_backward = True
-        elif self._trains and self._passes and not self._backward_since:  # torch.autograd.grad
-            self._inquiry.after_backward(self.steps, self._passes)
-            self._end_step()
-        elif self._backward_since:
+            step.updated_in_backward = True
+        elif self._ends_with(StepEvent.OPTIMIZER_STEP, past):
+            if not step.has_gradients:
+                self._inquiry.after_backward(self.steps, step.passes)
             self._end_step()
 
     @_guarded
     def _end_step(self) -> None:
-        if not self._trains and self._passes:
-            self._inquiry.after_backward(self.steps, self._passes)
+        if not self._trains and self._step.passes:
+            self._inquiry.after_backward(self.steps, self._step.passes)
         self._sampler.keep(self.steps, self._scale)
         if self.sampling:
             self._inquiry.look_at_buffers(self.model, self.steps)
@@ -251,24 +265,16 @@ class Monitor(MonitorReport):
         if self._use is not None:
             self._use.step = self.steps
             self._use.forget()
-        for handle in self._step_handles:
-            handle.remove()
         self._forget_step()
-        self._sampler.forget()
         self._hooks.place(everywhere=self.sampling)
         if self._live is not None:
             self._live()
 
     def _forget_step(self) -> None:
         """Let go of everything that belongs to one step: inputs, gradients, hooks on tensors."""
-        self._passes: list[BackwardPass] = []
-        self._step_handles: list[Any] = []
-        self._ours = False  # whether the backward pass that runs comes to this model
-        self._backward_since = False
-        self._steps_in_backward = False
-        self._active: nn.Module | None = None
-        self._depth = 0
-        self._call: ModuleCall | None = None
+        self._step.remove_hooks()
+        self._step = Step()
+        self._sampler.forget()
 
     @property
     def sampling(self) -> bool:
@@ -284,17 +290,19 @@ class Monitor(MonitorReport):
 
     @_guarded
     def _before_call(self, path: str, module: nn.Module, args: Any, kwargs: Any) -> None:
-        if self._active is not None or taps.depth:
-            self._depth += self._active is module
+        running = self._step.call
+        if running is not None or taps.depth:
+            if running is not None and running.module is module:
+                running.depth += 1
             return
         if not self._wanted(module) or self._is_transformed():
             return
         self._called = True
         self._hooks.entries.add(path)
-        self._active, self._depth = module, 1
         taps.between.close()
         device = next((t.device for t in tensors_in((args, kwargs))), torch.device("cpu"))
-        self._call = noted(path, module, args, kwargs, mark(), device)
+        call = noted(path, module, args, kwargs, mark(), device)
+        self._step.call = RunningCall(module, call)
 
     def _wanted(self, module: nn.Module) -> bool:
         """Whether a call belongs to training; if nothing trains, each call does."""
@@ -316,18 +324,20 @@ class Monitor(MonitorReport):
 
     @_guarded
     def _after_call(self, path: str, module: nn.Module, args: Any, output: Any) -> None:
-        if self.sampling and (self._active is not None or taps.depth):
+        step = self._step
+        if self.sampling and (step.call is not None or taps.depth):
             for seen, tensor in self._sampler.outputs(path, module, output):
                 count = functools.partial(self._count_gradient, seen)
-                self._step_handles.append(tensor.register_hook(count))
-        if self._active is not module or taps.depth:
+                step.handles.append(tensor.register_hook(count))
+        running = step.call
+        if running is None or running.module is not module or taps.depth:
             return
-        self._depth -= 1
-        if self._depth:
+        running.depth -= 1
+        if running.depth:
             return
-        call, self._active, self._call = self._call, None, None
-        if call is not None and output is not None:
-            self._note(call, output)
+        step.call = None
+        if output is not None:
+            self._note(running.call, output)
 
     @_guarded
     def _count_gradient(self, seen: Seen, grad: Tensor) -> None:
@@ -336,10 +346,11 @@ class Monitor(MonitorReport):
     def _note(self, call: ModuleCall, output: Any) -> None:
         """Keep a call that has ended, and ask for the gradients of its outputs."""
         call.last = torch._C._autograd._get_sequence_nr()
-        current = self._passes[-1] if self._passes else None
+        step = self._step
+        current = step.passes[-1] if step.passes else None
         if current is None or current.backward or not self._trains:
             current = BackwardPass()
-            self._passes = [*self._passes[-MOST_CALLS:], current] if self._trains else [current]
+            step.passes = [*step.passes[-MOST_CALLS:], current] if self._trains else [current]
         follow = bool(current.calls)
         current.calls = [*current.calls[-MOST_CALLS + 1 :], call]
         tensors = list(tensors_in(output))
@@ -351,7 +362,7 @@ class Monitor(MonitorReport):
         for place, tensor in enumerate(tensors):
             if tensor.requires_grad and not call.too_large:
                 keep = functools.partial(call.grads.__setitem__, place)
-                self._step_handles.append(tensor.register_hook(silent(keep)))
+                step.handles.append(tensor.register_hook(silent(keep)))
         if self._watch_loss and any(t.requires_grad for t in tensors):
             log = current.log = taps.between.open(follow=follow)
             if log is not None:
@@ -363,19 +374,20 @@ class Monitor(MonitorReport):
     @_guarded
     def before_backward(self, roots: list[Tensor], seeded: bool) -> None:
         """Look at the loss, and hook autograd's nodes between it and the model."""
-        self._ours = False
-        if not self._passes:
+        step = self._step
+        step.backward = None
+        if not step.passes:
             return
-        last = self._passes[-1]
+        last = step.passes[-1]
         current = BackwardPass(last.calls, last.log) if last.backward else last
         nodes = [root.grad_fn for root in roots if root.grad_fn is not None]
-        self._step_handles += hook_nodes(current, nodes)
+        step.handles += hook_nodes(current, nodes)
         if not reaches(current, roots):  # the backward pass of something else
             return
-        self._ours = True
-        self._step_handles += hook_between(current)
+        step.backward = current
+        step.handles += hook_between(current)
         if current is not last:  # a second loss of the same calls
-            self._passes.append(current)
+            step.passes.append(current)
         current.loss = [found for root in roots if (found := extremes(root)) is not None]
         current.loss_mark = mark()
         if self._use is not None:
@@ -385,30 +397,30 @@ class Monitor(MonitorReport):
     @_guarded
     def after_backward(self) -> None:
         """Check the gradients, unless the scaler will; count them in a sampled step."""
-        if not self._ours:
-            if self._passes and self._passes[-1].log is not None and not self._passes[-1].backward:
+        step = self._step
+        current, step.backward = step.backward, None
+        if current is None:
+            if step.passes and step.passes[-1].log is not None and not step.passes[-1].backward:
                 taps.between.open(follow=True)  # the model's own loss is still to come
             return
-        current = self._passes[-1]
         second = self._is_second(current)
-        current.backward = self._backward_since = True
-        self._ours = False
+        current.backward = step.has_gradients = True
         if self._use is not None:
             self._use.after_backward()
         if self.sampling and not second:
             self._sampler.weights(self.model, self._scale)
             if self._sampler.sinking:
-                scale = self._scale if self._ends_by_update else None
+                scale = self._scale if self._scaled else None
                 self._inquiry.after_underflow(self.steps, current, scale)
-        if not self._ends_by_update:
+        if not self._scaled:
             self._inquiry.after_backward(self.steps, [current])
-            self._passes = [current]  # the ones before it were fine
-            if self._steps_in_backward:
+            step.passes = [current]  # the ones before it were fine
+            if self._ends_with(StepEvent.BACKWARD_END):
                 self._end_step()
 
     def _is_second(self, current: BackwardPass) -> bool:
         """Whether these calls had a backward pass before, and were counted then."""
-        return any(one.calls is current.calls for one in self._passes[:-1])
+        return any(one.calls is current.calls for one in self._step.passes[:-1])
 
     @_guarded
     def before_clip(self, what: str, parameters: list[Any], bound: float) -> None:
@@ -419,7 +431,7 @@ class Monitor(MonitorReport):
 
     @_guarded
     def _before_update(self) -> None:
-        if not self._ends_by_update or self.scaler is None:
+        if not self._scaled or self.scaler is None:
             return
         scale = self.scaler.get_scale()
         self.scales.append(scale)
@@ -431,13 +443,13 @@ class Monitor(MonitorReport):
             for found_inf in state["found_inf_per_device"].values()
         ]
         if any(float(one) for one in found):
-            self._inquiry.after_skip(self.steps, self._passes, scale, self.skips)
+            self._inquiry.after_skip(self.steps, self._step.passes, scale, self.skips)
         else:
-            self._inquiry.after_update(self.steps, self._passes, scale)
+            self._inquiry.after_update(self.steps, self._step.passes, scale)
 
     @_guarded
     def _after_update(self) -> None:
-        if self._ends_by_update and not self._manual:
+        if self._ends_with(StepEvent.SCALER_UPDATE):
             self._end_step()
 
 

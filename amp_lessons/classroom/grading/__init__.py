@@ -1,6 +1,20 @@
 """Grading other people's notebooks: each in a process of its own, locked in where that is possible.
 
-`batch` grades many and is what the command uses; `grade` and `grade_all` are its short forms.
+The processes, and who talks to whom. The grader talks to each of the others, and begins it:
+
+- the grader itself: `batch`, with a thread for each notebook that is graded at the time;
+- a reader (`reader`; the grader's side is `reading`) and a few judges (`judge`; `judging`). All are
+  `services`: a question goes to their standard input, and an answer comes back, in `frames`;
+- the fork server (`fork_server`; `launch`): it takes requests in JSON on a socket, with five pipes
+  for each notebook, and forks a process that is locked in (`sandbox`). Where there are no user
+  namespaces, `launch` starts a new Python for each notebook;
+- a notebook's process (`child`; `watch`): it takes its job from the first pipe, and reports in
+  `frames` on the second. What it prints goes into the third. The process between (`sandbox.cell`)
+  tells on the fourth how it ended, and ends all of them when the grader lets go of the fifth;
+- what answers may call and must not look into lies in a fork of the notebook's process (`apart`).
+
+Only the judges hold answer keys. `batch` grades many and is what the command uses; `grade` and
+`grade_all` are its short forms.
 """
 
 from __future__ import annotations
