@@ -1,4 +1,4 @@
-"""An exercise made of functions in place of a file, for tests of the framework."""
+"""An exercise made of functions in place of a file, and a reporter, for tests of the framework."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from amp_lessons.exercises.checks.diagnosis import Diagnosis, Judge, Mistake, WrongAnswer
 from amp_lessons.exercises.checks.exercise import Exercise
 from amp_lessons.exercises.checks.probe import Case, Probe
+from amp_lessons.exercises.checks.reporters import Checked
 from amp_lessons.exercises.checks.verdict import Finding, Verdict
 
 
@@ -46,3 +47,13 @@ class Made(Exercise):
 
     def find(self, evidence: Any) -> Finding | Verdict:
         return self.diagnosis.find(evidence)
+
+
+class Taken:
+    """A reporter that keeps the evidence of each check, by exercise."""
+
+    def __init__(self) -> None:
+        self.evidence: dict[str, Any] = {}
+
+    def report(self, exercise: Checked, evidence: Any) -> None:
+        self.evidence[exercise.name] = evidence

@@ -16,7 +16,6 @@ from amp_lessons.core.terminal import warn
 from amp_lessons.quiz import log, mock, whiteboard
 from amp_lessons.quiz.items import OpenQuestion
 from amp_lessons.quiz.keys import ENTER, Quit
-from amp_lessons.quiz.marking import mark
 from amp_lessons.quiz.mock import Coding, Mock, MockReport, MockStep, Part, StepScore, YourQuestion
 from amp_lessons.quiz.session import Answered, Session, described
 
@@ -212,8 +211,7 @@ class Interview:
                 show.heading(f"{word}, {number} of {count}", *described(done.item))
                 show.blank()
                 show.question(done.item)
-                marked = None if done.answer is None else mark(done.item, done.answer)
-                self.session.explain(done.item, marked, done.sure)
+                self.session.explain(done.item, done.marked, done.sure)
                 show.blank()
         except Quit:
             return

@@ -41,7 +41,7 @@ class Answered:
     Attributes:
         id: the question's.
         score: from 0 to 1; 0 if it was skipped.
-        answer: what was answered, or None if it was skipped or marked by oneself.
+        marked: the marks and remarks, or None if it was skipped or marked by oneself.
         item: what was asked, unless it was an open question or a coding task.
     """
 
@@ -49,7 +49,7 @@ class Answered:
     score: float
     sure: bool = True
     seconds: float = 0.0
-    answer: Answer | None = None
+    marked: Marked | None = None
     item: Item | None = None
 
     @property
@@ -153,7 +153,7 @@ class Session:
         seconds = self.clock() - start
         marked = None if answer is None else mark(item, answer)
         score = marked.score if marked is not None else 0.0
-        done = Answered(item.id, score, sure, seconds, answer, item)
+        done = Answered(item.id, score, sure, seconds, marked, item)
         self._keep(done)
         if reveal:
             self.explain(item, marked, sure)

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import torch
 from IPython.core.interactiveshell import InteractiveShell
-from made import Made
+from made import Made, Taken
 from traitlets.config import Config
 
 from amp_lessons.core import output_box, progress
@@ -32,8 +32,9 @@ from amp_lessons.exercises import (
 from amp_lessons.exercises.checks import find
 from amp_lessons.exercises.checks.diagnosis import Judge
 from amp_lessons.exercises.checks.evidence import DamagedEvidence, observe
-from amp_lessons.exercises.checks.exercise import CheckFailed, Exercise, recording
+from amp_lessons.exercises.checks.exercise import Exercise
 from amp_lessons.exercises.checks.probe import Case
+from amp_lessons.exercises.checks.reporters import CheckFailed
 from amp_lessons.exercises.checks.serialize import UNATTEMPTED, as_json, plain
 from amp_lessons.exercises.checks.serialize.compare import exactly, within
 from amp_lessons.exercises.checks.verdict import State, Verdict
@@ -475,12 +476,11 @@ def test_giving_up_opens_the_solution_and_is_recorded(capsys):
     assert "def survives(x):" in capsys.readouterr().out, "it stays open"
 
 
-def test_recording_takes_the_evidence_and_nothing_else_happens(capsys):
-    seen = []
-    with recording(lambda name, evidence: seen.append((name, evidence))):
-        survives.check(right)
-    assert seen[0][0] == "survives"
-    assert survives.verdict(seen[0][1]).passed
+def test_a_reporter_takes_the_evidence_and_nothing_else_happens(capsys, monkeypatch):
+    taken = Taken()
+    monkeypatch.setattr(Exercise, "reporter", taken)
+    survives.check(right)
+    assert survives.verdict(taken.evidence["survives"]).passed
     assert capsys.readouterr().out == ""
     assert not progress.progress_file().exists()
 

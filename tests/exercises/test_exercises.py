@@ -19,12 +19,13 @@ import check_exercises
 import nbformat
 import odd_values
 import pytest
+from made import Taken
 
 from amp_lessons.core import output_box
 from amp_lessons.core.catalogue import LESSONS
 from amp_lessons.exercises import checks
 from amp_lessons.exercises.checks import display
-from amp_lessons.exercises.checks.exercise import COMMON_DIAGNOSES, Exercise, recording
+from amp_lessons.exercises.checks.exercise import COMMON_DIAGNOSES, Exercise
 from amp_lessons.exercises.checks.verdict import State, Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -113,13 +114,14 @@ def grade_id(cell: nbformat.NotebookNode) -> str:
 
 def verdicts(lesson: str, folder: str, answers: dict[str, str] | None = None) -> dict[str, Verdict]:
     """Run a sheet from top to bottom, with other answers where they are given: all its verdicts."""
-    seen: dict[str, object] = {}
+    taken = Taken()
     namespace: dict[str, object] = {"print": lambda *_, **__: None}
-    with recording(lambda exercise, evidence: seen.__setitem__(exercise, evidence)):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Exercise, "reporter", taken)
         for cell in cells(folder, lesson):
             source = (answers or {}).get(grade_id(cell), cell.source)
             exec(compile(source, f"<{grade_id(cell)}>", "exec"), namespace)
-    return {name: checks.find(name).verdict(evidence) for name, evidence in seen.items()}
+    return {name: checks.find(name).verdict(evidence) for name, evidence in taken.evidence.items()}
 
 
 @pytest.mark.parametrize("folder", ["exercises", "solutions"])

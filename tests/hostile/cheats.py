@@ -129,11 +129,11 @@ FORGED = [
         "    return original(self, evidence, **header)\ntype(reporter).send = send",
     ),
     cheat(
-        "closures",
-        "calls the recorder out of the closure of the check",
-        "from amp_lessons.exercises.checks import exercise\n"
-        "def record(self, *answer): exercise._recorder(self.name, HOME[self.name])\n"
-        "exercise.Exercise.check = record",
+        "reporter",
+        "hands evidence from home to the reporter of the exercises",
+        "from amp_lessons.exercises.checks.exercise import Exercise\n"
+        "def check(self, *answer): self.reporter.report(self, HOME[self.name])\n"
+        "Exercise.check = check",
     ),
     cheat(
         "guessed-descriptors",

@@ -750,5 +750,5 @@ def test_a_report_that_cannot_be_kept(home, monkeypatch, capsys):
 def test_marking_in_the_terminal_is_marking():
     held = asking("1", "")
     done = held.ask(SINGLE, "1 of 1")
-    assert done.answer is not None
-    assert mark(SINGLE, done.answer).score == done.score
+    assert done.marked == mark(SINGLE, [0])
+    assert done.marked.score == done.score

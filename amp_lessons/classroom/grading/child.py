@@ -18,9 +18,15 @@ from functools import partial
 from pathlib import Path
 from traceback import walk_tb
 from types import FrameType
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from amp_lessons.classroom.grading import frames
+
+if TYPE_CHECKING:
+    from amp_lessons.exercises.checks.reporters import Checked
+
+BETWEEN_STEPS = -1
+"""The step of a check that a thread runs while no cell does. The grader takes no evidence of it."""
 
 _CALL = re.compile(r"^(\w+)\.\w+\.check\(", re.MULTILINE)
 
@@ -33,7 +39,13 @@ class Reporter:
     """
 
     def __init__(self, pipe: int) -> None:
-        self.process, self.pipe = os.getpid(), pipe
+        self.process, self.pipe, self.step = os.getpid(), pipe, BETWEEN_STEPS
+
+    def report(self, exercise: Checked, evidence: Any) -> None:
+        """Send what a check saw in the step that runs. Nothing is judged, saved or shown here."""
+        from amp_lessons.exercises.checks.serialize import as_json
+
+        self.send(as_json(evidence).encode(), step=self.step, exercise=exercise.name)
 
     def send(self, evidence: bytes = b"", **header: Any) -> None:
         if os.getpid() != self.process:
@@ -53,9 +65,9 @@ def run(job: dict[str, Any], pipe: int) -> None:
         pipe: the file descriptor for the frames.
     """
     from amp_lessons.exercises.checks.closed import without
-    from amp_lessons.exercises.checks.exercise import recording
+    from amp_lessons.exercises.checks.exercise import Exercise
 
-    reporter = Reporter(pipe)
+    reporter = Exercise.reporter = Reporter(pipe)
     lesson = importlib.import_module(f"amp_lessons.exercises.{job['lesson']}")
     shell = shell_without_kernel()
     while_checked = _close(job["lesson"], job.get("trusted", False))
@@ -66,17 +78,11 @@ def run(job: dict[str, Any], pipe: int) -> None:
         if not step["run"]:
             continue
         reporter.send(begin=number)
-
-        def record(name: str, evidence: Any, number: int = number) -> None:
-            from amp_lessons.exercises.checks.serialize import as_json
-
-            reporter.send(as_json(evidence).encode(), step=number, exercise=name)
-
         also = while_checked.get(step["checks"], ())
         importlib.invalidate_caches()  # for what the last cell may have written
-        with recording(record):
-            run_it = partial(_run, shell, step, lesson)
-            error, used = without(also, run_it, libraries=True)
+        reporter.step = number
+        error, used = without(also, partial(_run, shell, step, lesson), libraries=True)
+        reporter.step = BETWEEN_STEPS
         if os.getpid() != reporter.process:
             os._exit(0)
         reporter.send(end=number, error=error, spoiled=output.put_back(), used=used[:3])

@@ -8,41 +8,21 @@ JSON in between, here as in the grader, where the judge runs in another process.
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from amp_lessons.core import handout, output_box, progress
+from amp_lessons.core import handout, progress
 from amp_lessons.core.catalogue import ExerciseInfo, Lesson, exercise_info, lesson_of
-from amp_lessons.exercises.checks import display
+from amp_lessons.exercises.checks import display, reporters
 from amp_lessons.exercises.checks.parts import AnswerKey, PublicPart
 from amp_lessons.exercises.checks.verdict import Finding, State, Verdict
 
 if TYPE_CHECKING:
     from amp_lessons.exercises.checks.probe import Probe
-
-Recorder = Callable[[str, Any], None]
-_recorder: Recorder | None = None
-
-
-@contextmanager
-def recording(recorder: Recorder) -> Iterator[None]:
-    """Within this context a check hands its name and evidence to ``recorder``, and does nothing
-    else: nothing is judged, displayed or saved. The grader uses it."""
-    global _recorder
-    before, _recorder = _recorder, recorder
-    try:
-        yield
-    finally:
-        _recorder = before
-
-
-class CheckFailed(AssertionError):
-    """Raised instead of a box when nbgrader runs the notebook: that is how it takes marks off."""
+    from amp_lessons.exercises.checks.reporters import Reporter
 
 
 class Exercise:
@@ -52,6 +32,10 @@ class Exercise:
         path: the exercise's file, ``amp_lessons/exercises/TOPIC/NAME.py``. It is read when it is
             first needed, and its answer key only for a verdict or the solution.
     """
+
+    reporter: ClassVar[Reporter | None] = None
+    """Who is told what a check saw. None stands for the one who runs the notebook: a learner or
+    nbgrader. The grader's process for a notebook sets it before the first cell."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.name = path, path.stem
@@ -89,27 +73,8 @@ class Exercise:
         Args:
             answer: what the exercise asks for: a function, a class or a value.
         """
-        evidence = self.evidence(*answer)
-        if _recorder is not None:
-            _recorder(self.name, evidence)
-            return
-        verdict = self.verdict(evidence)
-        if verdict.check_failed and "NBGRADER_EXECUTION" not in os.environ:
-            display.show_note(self.info, "! Error in the check", verdict.message)
-            return  # it says nothing about the learner, so their progress stays as it is
-        if "NBGRADER_EXECUTION" in os.environ:
-            if not verdict.passed:
-                raise CheckFailed(display.as_text(self.info, verdict))
-            return
-        done, problems = self._saved(
-            lambda: progress.record_check(self.name, verdict.state), verdict.diagnosis
-        )
-        way = [display.after_a_pass(self.info, done)] if verdict.passed and done else []
-        display.show_verdict(self.info, verdict, [*way, *problems])
-        if output_box.in_a_page():
-            from amp_lessons.exercises.checks import help_buttons
-
-            help_buttons.show(self)
+        reporter = self.reporter or reporters.of_notebook()
+        reporter.report(self, self.evidence(*answer))
 
     def hint(self, number: int | None = None) -> None:
         """Show the next hint, or hint ``number`` (from 1)."""
@@ -122,7 +87,7 @@ class Exercise:
         if number not in range(1, last + 1):
             display.show_note(self.info, "No such hint", f"This exercise has hints 1 to {last}.")
             return
-        _, notes = self._saved(lambda: progress.record_hint(self.name, number))
+        _, notes = reporters.saved(self.name, lambda: progress.record_hint(self.name, number))
         more = "" if number < last else "This was the last one."
         text = f"{self.hints[number - 1]} {more}".strip()
         display.show_note(self.info, f"Hint {number} of {last}", text, notes)
@@ -147,18 +112,8 @@ class Exercise:
         if is_open:
             notes += handout.keep(self.name, entry)
         else:
-            notes += self._saved(lambda: progress.record_give_up(self.name))[1]
+            notes += reporters.saved(self.name, lambda: progress.record_give_up(self.name))[1]
         display.show_solution(self.info, self.solved(), notes)
-
-    def _saved(
-        self, action: Callable[[], progress.Progress], diagnosis: str | None = None
-    ) -> tuple[progress.Progress | None, list[str]]:
-        """Save progress; what went wrong becomes a note under the box, never an exception."""
-        try:
-            done = action()
-        except progress.ProgressError as error:
-            return None, [f"Progress was not saved. {error}"]
-        return done, done.warnings + handout.keep(self.name, done[self.name], diagnosis)
 
     def solved(self) -> str:
         """The source of the solution, as it runs."""
