@@ -9,7 +9,7 @@ from typing import Any
 from amp_lessons.exercises.checks.diagnosis import Diagnosis, Judge, Mistake, WrongAnswer
 from amp_lessons.exercises.checks.exercise import Exercise
 from amp_lessons.exercises.checks.probe import Case, Probe
-from amp_lessons.exercises.checks.reporters import Checked
+from amp_lessons.exercises.checks.reporters import CheckedExercise
 from amp_lessons.exercises.checks.verdict import Finding, Verdict
 
 
@@ -55,5 +55,5 @@ class Taken:
     def __init__(self) -> None:
         self.evidence: dict[str, Any] = {}
 
-    def report(self, exercise: Checked, evidence: Any) -> None:
+    def report(self, exercise: CheckedExercise, evidence: Any) -> None:
         self.evidence[exercise.name] = evidence

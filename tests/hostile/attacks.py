@@ -80,7 +80,7 @@ PROCESSES = [
         "says-it-begins",
         "a thread that tells the grader again and again that a cell begins",
         "import threading\nfrom amp_lessons.classroom.grading import frames\n"
-        "pipe = next(o for o in __import__('gc').get_objects() if type(o).__name__ == 'Reporter').pipe\n"
+        "pipe = next(o for o in __import__('gc').get_objects() if type(o).__name__ == 'ToGrader').pipe\n"
         "def say():\n    while True:\n        frames.write(pipe, frames.packed({'begin': 4}))\n"
         "        time.sleep(0.2)\nthreading.Thread(target=say, daemon=True).start()\ntime.sleep(600)",
         OWN_LOSS,
@@ -566,7 +566,7 @@ ESCAPES = [
 
 PIPE = """
 import gc, json, struct
-reporter = next(o for o in gc.get_objects() if type(o).__name__ == 'Reporter')
+reporter = next(o for o in gc.get_objects() if type(o).__name__ == 'ToGrader')
 def send(data):
     data = memoryview(data)
     while data: data = data[os.write(reporter.pipe, data):]

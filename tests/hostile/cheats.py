@@ -122,7 +122,7 @@ FORGED = [
         "objects",
         "finds the reporter with gc, and sends evidence from home at each check",
         f"{FRAMES}{SEND}import gc\n"
-        "reporter = next(o for o in gc.get_objects() if type(o).__name__ == 'Reporter')\n"
+        "reporter = next(o for o in gc.get_objects() if type(o).__name__ == 'ToGrader')\n"
         "original = type(reporter).send\n"
         "def send(self, evidence=b'', **header):\n"
         "    if header.get('exercise') in HOME: evidence = json.dumps(HOME[header['exercise']]).encode()\n"

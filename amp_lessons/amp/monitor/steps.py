@@ -1,7 +1,7 @@
 """What belongs to one step of a training loop, and what may end it.
 
-`watching` makes a `Step` when the one before has ended. Nothing of an old step stays: its calls,
-its backward passes and its hooks on tensors go with it.
+`watching` makes a `TrainingStep` when the one before has ended. Nothing of an old step stays: its
+calls, its backward passes and its hooks on tensors go with it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class RunningCall:
 
 
 @dataclass
-class Step:
+class TrainingStep:
     """A step that has begun.
 
     Attributes:

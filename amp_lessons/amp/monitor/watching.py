@@ -43,7 +43,7 @@ from amp_lessons.amp.monitor.report import MonitorReport
 from amp_lessons.amp.monitor.sampling import Sampler
 from amp_lessons.amp.monitor.scaler_use import ScalerUse
 from amp_lessons.amp.monitor.search import OUTPUT, BackwardPass
-from amp_lessons.amp.monitor.steps import RunningCall, Step, StepEvent
+from amp_lessons.amp.monitor.steps import RunningCall, StepEvent, TrainingStep
 from amp_lessons.amp.monitor.tensors import extremes, tensors_in
 from amp_lessons.amp.numbers.formats import Format, get_format
 from amp_lessons.amp.scaling.scaler_log import ScalerLog
@@ -105,7 +105,7 @@ class Monitor(MonitorReport):
         self._rounds = 0  # optimizers that take turns
         self._trains = False  # whether any call of the model was seen that trains
         self._called = False  # whether any call of the model was seen
-        self._step = Step()
+        self._step = TrainingStep()
         self._sample_until = 0
         self._handles: list[Any] = []
         self._live: Any = None
@@ -273,7 +273,7 @@ class Monitor(MonitorReport):
     def _forget_step(self) -> None:
         """Let go of everything that belongs to one step: inputs, gradients, hooks on tensors."""
         self._step.remove_hooks()
-        self._step = Step()
+        self._step = TrainingStep()
         self._sampler.forget()
 
     @property

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from amp_lessons.classroom.grading import frames
 
 if TYPE_CHECKING:
-    from amp_lessons.exercises.checks.reporters import Checked
+    from amp_lessons.exercises.checks.reporters import CheckedExercise
 
 BETWEEN_STEPS = -1
 """The step of a check that a thread runs while no cell does. The grader takes no evidence of it."""
@@ -31,7 +31,7 @@ BETWEEN_STEPS = -1
 _CALL = re.compile(r"^(\w+)\.\w+\.check\(", re.MULTILINE)
 
 
-class Reporter:
+class ToGrader:
     """Writes frames to the grader, and only from the process that made it.
 
     Args:
@@ -41,7 +41,7 @@ class Reporter:
     def __init__(self, pipe: int) -> None:
         self.process, self.pipe, self.step = os.getpid(), pipe, BETWEEN_STEPS
 
-    def report(self, exercise: Checked, evidence: Any) -> None:
+    def report(self, exercise: CheckedExercise, evidence: Any) -> None:
         """Send what a check saw in the step that runs. Nothing is judged, saved or shown here."""
         from amp_lessons.exercises.checks.serialize import as_json
 
@@ -67,7 +67,7 @@ def run(job: dict[str, Any], pipe: int) -> None:
     from amp_lessons.exercises.checks.closed import without
     from amp_lessons.exercises.checks.exercise import Exercise
 
-    reporter = Exercise.reporter = Reporter(pipe)
+    reporter = Exercise.reporter = ToGrader(pipe)
     lesson = importlib.import_module(f"amp_lessons.exercises.{job['lesson']}")
     shell = shell_without_kernel()
     while_checked = _close(job["lesson"], job.get("trusted", False))

@@ -16,7 +16,7 @@ from amp_lessons.exercises.checks import display
 from amp_lessons.exercises.checks.verdict import Verdict
 
 
-class Checked(Protocol):
+class CheckedExercise(Protocol):
     """What a reporter needs of an exercise, with what the buttons of a box need."""
 
     name: str
@@ -37,7 +37,7 @@ class Checked(Protocol):
 class Reporter(Protocol):
     """Takes the evidence of a check."""
 
-    def report(self, exercise: Checked, evidence: Any) -> None: ...
+    def report(self, exercise: CheckedExercise, evidence: Any) -> None: ...
 
 
 def of_notebook() -> Reporter:
@@ -48,7 +48,7 @@ def of_notebook() -> Reporter:
 class ToLearner:
     """Saves the verdict and shows it in a box, or in a terminal."""
 
-    def report(self, exercise: Checked, evidence: Any) -> None:
+    def report(self, exercise: CheckedExercise, evidence: Any) -> None:
         info, verdict = exercise.info, exercise.verdict(evidence)
         if verdict.check_failed:  # it says nothing about the learner: their progress stays
             display.show_note(info, "! Error in the check", verdict.message)
@@ -71,7 +71,7 @@ class CheckFailed(AssertionError):
 class ToNbgrader:
     """Raises `CheckFailed` unless the answer passes. Nothing is saved or shown."""
 
-    def report(self, exercise: Checked, evidence: Any) -> None:
+    def report(self, exercise: CheckedExercise, evidence: Any) -> None:
         verdict = exercise.verdict(evidence)
         if not verdict.passed:
             raise CheckFailed(display.as_text(exercise.info, verdict))
