@@ -23,10 +23,12 @@ TEXT, SHOWN = ".jp-MarkdownOutput", ".jp-OutputArea-output"
 
 @pytest.fixture
 def same_progress(lab: Lab, monkeypatch) -> None:
-    """The progress file of the learner whose JupyterLab this is, and what their Jupyter trusts."""
+    """The progress file of the learner whose JupyterLab this is, and what their Jupyter trusts.
+    They begin: earlier tests may have finished lessons here."""
     own = lab.workspace.parent / "home"
     monkeypatch.setenv("AMP_LESSONS_HOME", str(own))
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(own / "jupyter_data_dir"))
+    progress.progress_file().unlink(missing_ok=True)
 
 
 @pytest.fixture(scope="module")
