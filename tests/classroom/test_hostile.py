@@ -132,7 +132,7 @@ def test_the_corpus_is_large_and_the_core_has_each_kind():
 @pytest.mark.slow
 def test_forged_evidence_would_win_if_the_inputs_were_known():
     """So what these attacks lack in the corpus is the secret, and not the skill."""
-    forged = "patched-evidence patched-probe patched-observe frames objects closures table"
+    forged = "patched-evidence patched-probe patched-observe frames objects reporter table"
     words = run_table("fork", *forged.split(), "--known-inputs")["words"]
     assert words == dict.fromkeys(forged.split(), f"{LESSON.points}/{LESSON.points}")
 

@@ -39,8 +39,7 @@ MADE_UP = {
     "amp_lessons/_course/notebooks",
     "amp_lessons/_course/solutions",
     "amp_lessons/exercises/TOPIC/NAME.py",
-    "docs/source/amp.md",  # PyTorch's, as the next two
-    "docs/source/notes/cuda.rst",
+    "docs/source/amp.md",  # PyTorch's, as the next one
     "tools/autograd/derivatives.yaml",
     "exercises/mine/deeper",
     "notebooks/9*.ipynb",
