@@ -21,14 +21,14 @@ help:
 lab: $(VENV)/.lab
 	@$(BIN)/amp-lessons lab $(ARGS)
 
-# `make test` is the gate. `make test-all` runs the gate and the rest, nothing twice: it's what CI runs.
-# `make test-rest` is for those who have just run the gate. `make test-long` takes an hour and more and
-# belongs to neither.
+# `make test` is the gate. `make test-all` runs the gate and then the rest, nothing twice: it's what CI
+# runs. `make test-rest` is for those who have just run the gate. `make test-long` takes an hour and
+# more and belongs to neither.
 test: $(VENV)/.tests
 	@$(BIN)/python tools/run_tests.py gate $(ARGS)
 
-test-all: $(VENV)/.tests
-	@$(BIN)/python tools/run_tests.py all $(ARGS)
+test-all: test
+	@$(BIN)/python tools/run_tests.py rest $(ARGS)
 
 test-rest: $(VENV)/.tests
 	@$(BIN)/python tools/run_tests.py rest $(ARGS)

@@ -1,7 +1,6 @@
 """Run the tests, and leave nothing running behind, also when Ctrl+C ends them.
 
-`make test` is the gate. `make test-all` runs the rest with it, in the same processes: what both
-need is loaded and started once. `make test-long` takes what needs an hour.
+`make test` is the gate, `make test-all` adds the rest, `make test-long` takes what needs an hour.
 
 A browser, a JupyterLab or a sandbox that a test has started is below this process, whatever becomes
 of the test: so it can be ended here. What goes into the folder for temporary files goes with it.
@@ -24,12 +23,7 @@ from pathlib import Path
 import psutil
 
 ROOT = Path(__file__).resolve().parent.parent
-WHICH = {
-    "gate": "not slow and not long",
-    "all": "not long",
-    "rest": "slow and not long",
-    "long": "long",
-}
+WHICH = {"gate": "not slow and not long", "rest": "slow and not long", "long": "long"}
 # One thread a process: two test processes with two threads each spend their time in waiting. In the
 # order of the files, for xdist's own order puts the few tests that take long at the end.
 TWO = ["--numprocesses", "2", "--dist", "loadscope", "--no-loadscope-reorder"]
@@ -65,11 +59,10 @@ def remove(folder: str) -> None:
 
 
 def run(which: str, further: list[str], folder: str) -> int:
-    """Run pytest, and with the gate ruff and mypy; give the first status that isn't 0."""
+    """Run ruff and mypy, if it's the gate, and pytest; give the first status that isn't 0."""
     python = [sys.executable, "-m"]
     started = []
-    with_gate = which in ("gate", "all")
-    if with_gate:
+    if which == "gate":
         harnesses = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(HARNESSES))
         for words in (["check", "."], ["format", "--check", ".", *harnesses]):
             if status := subprocess.call([*python, "ruff", *words], cwd=ROOT):
@@ -77,7 +70,7 @@ def run(which: str, further: list[str], folder: str) -> int:
         started.append(subprocess.Popen([*python, "mypy"], cwd=ROOT))
     tests = [*python, "pytest", "-m", WHICH[which]]
     tests += [] if which == "long" else TWO
-    tests += ["tests"] if not with_gate and not any(map(names_tests, further)) else []
+    tests += ["tests"] if which != "gate" and not any(map(names_tests, further)) else []
     # pytest keeps what its last runs wrote, for anyone who looks into a failure.
     kept = {"PYTEST_DEBUG_TEMPROOT": tempfile.gettempdir(), "OMP_NUM_THREADS": "1"}
     own = os.environ | kept | {"TMPDIR": folder}

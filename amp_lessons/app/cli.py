@@ -612,8 +612,8 @@ def _in_one_line(error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name:
         from amp_lessons.app import set_up
 
-        if cure := set_up.cure_for(error.name):
-            return f"this command needs {error.name}, which comes with the course: {cure}"
+        if set_up.comes_with_course(error.name):
+            return f"this command needs {error.name}, which comes with the course: {set_up.cure()}"
     return f"{type(error).__name__}: {error} (AMP_LESSONS_DEBUG=1 shows the traceback)"
 
 

@@ -163,7 +163,7 @@ def _package_problems(packages: list[Package]) -> list[Problem]:
     problems = []
     if len(missing) > FEW:
         what = f"{len(missing)} packages of the course are not installed, such as {missing[0]}"
-        problems.append(Problem(what, set_up.cure_for(missing[0]), blocks=True))
+        problems.append(Problem(what, set_up.cure(), blocks=True))
         packages = [package for package in packages if package.installed is not None]
     for package in packages:
         if package.ok:

@@ -53,9 +53,7 @@ def command(
         LabError: if JupyterLab is not installed.
     """
     if find_spec("jupyterlab") is None:
-        raise LabError(
-            f"JupyterLab is not installed for this Python: {set_up.cure_for('jupyterlab')}"
-        )
+        raise LabError(f"JupyterLab is not installed for this Python: {set_up.cure()}")
     words = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={folder.resolve()}"]
     words.append(f"--LabApp.default_url=/lab/tree/{START_PAGE}")
     words.append(f"--LabApp.extra_labextensions_path={EXTENSIONS}")

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
@@ -56,12 +57,18 @@ def _extra_of(marker: str) -> str:
     return found[1] if found else ""
 
 
-def cure_for(module: str) -> str:
-    """What installs a module that is missing, if the course asks for it; else ""."""
+def comes_with_course(module: str) -> bool:
+    """Whether a module is one that the extra brings. False too where the course isn't installed."""
     name = module.partition(".")[0]
-    wanted = IMPORTED_AS.get(name, name.replace("_", "-"))
-    found = {name.replace("_", "-").lower() for name in of_extra(EXTRA)}
-    return f'{sys.executable} -m pip install "{DISTRIBUTION}[{EXTRA}]"' if wanted in found else ""
+    with suppress(metadata.PackageNotFoundError):
+        found = {name.replace("_", "-").lower() for name in of_extra(EXTRA)}
+        return IMPORTED_AS.get(name, name.replace("_", "-")) in found
+    return False
+
+
+def cure() -> str:
+    """The line that installs what the course needs beside what is there."""
+    return f'{sys.executable} -m pip install "{DISTRIBUTION}[{EXTRA}]"'
 
 
 def versions(names: Mapping[str, str]) -> dict[str, str]:

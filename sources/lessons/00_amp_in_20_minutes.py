@@ -121,7 +121,8 @@ print(f"weights that changed: {(start != end).sum()} of {len(start)}")
 LossScaleLab()
 
 # %% [markdown]
-# Each position of the slider is a real training of our network, recorded on a CPU. Three things to notice:
+# Each position of the slider is a real training of our network, recorded on a CPU. In the zone *fewer
+# bits*, FP16 keeps a number with fewer digits. Three things to notice:
 #
 # - **Too small:** gradients become zero on the way through the layers, and so do the weights' gradients,
 #   which are computed from them. At a scale of 16, from 41% at the start to 75% at the end of those
@@ -134,7 +135,6 @@ LossScaleLab()
 #   move up. Here any fixed scale from 13.5 to 2^32 works. You don't know that range before you train,
 #   so the scale is adjusted while you do.
 #
-# Between the zeros and what FP16 keeps, it holds a number with fewer bits, and so with fewer digits.
 # ([[Lesson how_numbers_break]] counts what a classifier loses in this way.)
 #
 # ## Three lines of code

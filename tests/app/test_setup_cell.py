@@ -15,6 +15,7 @@ import sys
 import sysconfig
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import nbformat
@@ -22,7 +23,7 @@ import pytest
 from nbclient import NotebookClient
 from wheels import built_wheel
 
-from amp_lessons.app import set_up
+from amp_lessons.app import cli, doctor, set_up
 from amp_lessons.app.workspace.manifest import digests
 from amp_lessons.core import catalogue, ipynb, progress
 
@@ -232,6 +233,50 @@ def test_a_failure_in_a_checkout_removes_nothing(monkeypatch, capsys):
     assert commands == ["install"]
     line = "AMP Lessons needs absent-package>=1, which pip could not install: no network\n"
     assert capsys.readouterr().out == line
+
+
+# ---- a command without the extra -----------------------------------------------------------------
+
+
+def test_a_command_that_misses_the_extra_says_how_to_get_it(monkeypatch, capsys):
+    def fails(_: list[str]) -> int:
+        raise ModuleNotFoundError("No module named 'anywidget.x'", name="anywidget.x")
+
+    monkeypatch.setattr(cli, "_run", fails)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["drill"])
+    assert ended.value.code == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "amp-lessons: this command needs anywidget.x, which comes with the course: "
+        f'{sys.executable} -m pip install "amp-lessons[course]"'
+    ]
+
+
+def test_each_module_of_the_extra_is_known_and_no_other():
+    wanted = {name.replace("_", "-").lower() for name in set_up.of_extra(set_up.EXTRA)}
+    modules = packages_distributions().items()
+    brought = {m for m, by in modules if {n.replace("_", "-").lower() for n in by} & wanted}
+    named = {m for m in brought if m.replace("_", "-").lower() in wanted} | {"IPython", "PIL"}
+    assert {"sklearn", "markdown_it", "anywidget", "jupyterlab"} <= brought
+    missed = [m for m in {*named, "sklearn", "markdown_it"} if not set_up.comes_with_course(m)]
+    assert not missed
+    for module in ("torch", "transformers", "nothing_of_ours"):
+        assert not set_up.comes_with_course(module)
+
+
+def test_without_the_course_as_a_package_nothing_is_claimed(monkeypatch):
+    monkeypatch.setattr(set_up, "DISTRIBUTION", "no-such-distribution")
+    assert not set_up.comes_with_course("anywidget")
+
+
+def test_the_doctor_names_many_missing_packages_in_one_line_with_a_cure():
+    names = ["torch", "rich", "anywidget", "fsrs", "jinja2"]
+    absent = [doctor.Package(name, None, ">=1", ok=False) for name in names]
+    old = doctor.Package("numpy", "1.0", ">=2.0", ok=False, too_old=True)
+    many, one = doctor._package_problems([*absent, old])
+    assert many.what == "5 packages of the course are not installed, such as torch"
+    assert many.cure == set_up.cure()
+    assert one.what == "numpy is version 1.0; supported: >=2.0"
 
 
 # ---- a notebook alone ----------------------------------------------------------------------------
