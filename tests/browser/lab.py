@@ -155,9 +155,20 @@ class Notebook:
 
     def run_until(self, text: str) -> None:
         """Run every cell down to the one whose source holds ``text``, and that one."""
+        self._at(text, "notebook:run-all-above")
+        self.run_cell(text)
+
+    def _at(self, text: str, command: str) -> None:
+        """Execute one of JupyterLab's commands at a cell, and wait for its end. The cell is made
+        active in the same moment: a box that has just been drawn may have taken the focus."""
         self.cell(text)
-        self.execute("notebook:run-all-above")
-        self.run_cell(text)  # made active again: a box that was drawn may have taken the focus
+        self.wait_for(
+            """([index, command]) => {
+              jupyterapp.shell.currentWidget.content.activeCellIndex = index;
+              return jupyterapp.commands.execute(command);
+            }""",
+            [self.index_of(text), command],
+        )
 
     def index_of(self, text: str) -> int:
         """The number of the first cell whose source holds ``text``."""
@@ -215,8 +226,7 @@ class Notebook:
 
     def run_cell(self, text: str) -> None:
         """Run one cell and wait until it has finished."""
-        self.cell(text)
-        self.execute("notebook:run-cell")
+        self._at(text, "notebook:run-cell")
 
     def theme(self, name: str) -> None:
         self.execute("apputils:change-theme", theme=name)
