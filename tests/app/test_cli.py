@@ -683,7 +683,7 @@ def test_an_interrupted_batch_leaves_no_process_and_goes_on(own_place, number, s
     busy = (
         "import subprocess, sys\n"
         f"stray = [sys.executable, '-c', 'import time; time.sleep(600)', '{marker}']\n"
-        "subprocess.Popen(stray, start_new_session=True)\nwhile True: pass"
+        "subprocess.Popen(stray, start_new_session=True).wait()"
     )
     cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
     notebook["cells"].insert(0, cell | {"source": busy})

@@ -1,8 +1,8 @@
 """The corpus of broken and hostile submissions: nothing is lost, nothing undeserved, nothing left.
 
-Each is graded beside an honest neighbour who has all points. The corpus runs in a process of its
-own, which becomes the parent of all that the grader and the attacks leave behind. The limit of a
-cell is 3 seconds. What could harm a machine is never run without a sandbox.
+Among them are honest neighbours, who get all points. The corpus runs in a process of its own, which
+becomes the parent of all that the grader and the attacks leave behind. The limit of a cell is
+3 seconds. What could harm a machine is never run without a sandbox.
 
 The gate runs one or two submissions of each kind, `CORE`; `make test-all` runs the others too.
 """
@@ -40,7 +40,18 @@ CORE = (
     # processes, time, memory and disk
     *("fork-bomb", "daemons", "endless", "deaf", "kills-all", "memory", "1-gib-file", "limits-up"),
     # the network, files, and others' answers
-    *("network", "home", "environment", "writes", "neighbours", "proc", "suid", "zip-up", "links"),
+    *(
+        "network",
+        "socket-families",
+        "home",
+        "environment",
+        "writes",
+        "neighbours",
+        "proc",
+        "suid",
+        "zip-up",
+        "links",
+    ),
     # the pipe to the grader
     *("garbage", "half-a-frame", "says-done", "output-flood"),
     # marks for nothing: forged evidence, answers looked up, machinery bent

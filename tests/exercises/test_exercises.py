@@ -300,7 +300,6 @@ def gets_a_verdict(name: str, value: Any, shown: list[Verdict]) -> None:
         assert verdict.message
 
 
-@pytest.mark.slow
 @each_lesson
 def test_each_check_gives_a_verdict_on_an_odd_answer(lesson, shown, subtests):
     for info in lesson.exercises:

@@ -1,4 +1,4 @@
-"""A class that hands in the corpus, each learner beside an honest one, and how it is graded."""
+"""A class that hands in the corpus, with honest learners between, and how it is graded."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from amp_lessons.exercises import checks
 from hostile.machine import TOKEN, Around, everything_in, machine, no_process_left
 from hostile.sheets import LESSON, NAMES, OTHER, Sheet, Submission, notebook
 
-BESIDE = "~"
-"""Added to a learner's name, it is the honest neighbour's: the next in the list."""
+BESIDE, APART = "~", 3
+"""Added to a learner's name, it is an honest neighbour's: the next in the list. Every third learner
+has one. Six notebooks are graded at the same time, so one or two of those are a neighbour's."""
 
 LIMITS = Limits(cell=3.0, total=18.0, memory=512, processes=64)
 SLOWER = replace(LIMITS, cell=5.0, total=90.0)
@@ -37,16 +38,23 @@ def evidence_from_home() -> dict[str, Any]:
     return found
 
 
-def hand_in(folder: Path, submissions: Iterable[Submission], around: Around) -> Path:
-    """Put the submissions into a class's folder, each with a neighbour who has all right."""
+def neighbours(submissions: Iterable[Submission]) -> dict[str, str]:
+    """By learner, the honest neighbour who is graded at about the same time."""
+    names = sorted(submission.name for submission in submissions)
+    return {name: names[i - i % APART] + BESIDE for i, name in enumerate(names)}
+
+
+def hand_in(folder: Path, submissions: Sequence[Submission], around: Around) -> Path:
+    """Put the submissions into a class's folder, and neighbours who have all right."""
     place, right = folder / "class", Sheet().to_bytes()
     (place / "neighbour").mkdir(parents=True)
     Path(around.neighbour).write_bytes(right)
+    for name in set(neighbours(submissions).values()):
+        (place / name).mkdir()
+        notebook(place / name, right)
     for submission in submissions:
-        for name in (submission.name, submission.name + BESIDE):
-            (place / name).mkdir()
+        (place / submission.name).mkdir()
         submission.put(place / submission.name, around)
-        notebook(place / (submission.name + BESIDE), right)
     return place
 
 
@@ -87,10 +95,9 @@ def graded(
             scratch.remove(folder / "class")
 
 
-def compare(submission: Submission, found: Results) -> tuple[str, list[str]]:
+def compare(submission: Submission, neighbour: str, found: Results) -> tuple[str, list[str]]:
     """How a submission came out in a word, and the faults in that, its neighbour's too."""
-    results = found.get(submission.name, [])
-    beside = found.get(submission.name + BESIDE, [])
+    results, beside = found.get(submission.name, []), found.get(neighbour, [])
     return _word(results), [*_neighbour(beside), *_own(submission, results)]
 
 

@@ -118,3 +118,13 @@ def test_tolerance_is_a_share_of_the_answer():
     for sign, share in itertools.product((-1, 1), (0.99, 1.01)):
         value = item.answer * (1 + sign * share * item.tolerance)
         assert mark(item, value).right == (share < 1)
+
+
+def test_a_number_far_from_the_answer_is_wrong(subtests):
+    """Also where it's the answer in another unit, or with a decimal point in another place."""
+    for item in NUMBERS:
+        with subtests.test(item.id):
+            assert item.tolerance < 1
+            far = [item.answer * factor for factor in (-1, 0, 0.1, 10, 1 / 1024, 1000, 1024)]
+            for value in far if item.answer else (-1, 1):
+                assert not mark(item, value).right, value
