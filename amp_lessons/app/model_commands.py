@@ -40,7 +40,8 @@ Target = Annotated[
         help="Where the model comes from: a function, a class or a model, such as "
         "my_package.models:make or train.py:make. Arguments in brackets are passed on: "
         "'timm:create_model(\"resnet50\")'. A function may return a model, (model, inputs) or "
-        "(model, args, kwargs).",
+        "(model, args, kwargs). Inputs are a tuple of positional ones, a dict of keyword ones, or "
+        "one tensor.",
     ),
 ]
 Inputs = Annotated[
@@ -48,9 +49,11 @@ Inputs = Annotated[
     typer.Option(
         "--input",
         metavar="[NAME=]SHAPE[:DTYPE]",
-        help="An input's shape, such as 32,64 or ids=2,16:int64. Repeat it for each input. "
-        "'ids=2,16:int64<50257', in quotes, keeps whole numbers below a bound. Positional inputs "
-        "replace those that the function returns.",
+        help="An input's shape, such as 32,64 or 32x64, or ids=2,16:int64. Repeat it for each "
+        "input. 'ids=2,16:int64<50257', in quotes, keeps whole numbers below a bound; without one "
+        "they are 0 and 1, and bool is True everywhere. cond.text=2,8 goes into a dict. Positional "
+        "inputs replace all that the function returns, a named one only that of its name. A name "
+        "that the forward doesn't know is refused.",
     ),
 ]
 HuggingFace = Annotated[
@@ -60,7 +63,8 @@ HuggingFace = Annotated[
         metavar="CONFIG",
         show_default=False,
         help="A Hugging Face model, of transformers or diffusers: its config.json, the folder that "
-        "holds it, or a model type such as gpt2. Nothing is downloaded.",
+        "holds it, a name in this machine's cache, or a model type such as gpt2; tried in this "
+        "order, and a name with a slash at its end only as a folder. Nothing is downloaded.",
     ),
 ]
 Timm = Annotated[
@@ -93,7 +97,8 @@ Train = Annotated[
     bool | None,
     typer.Option(
         "--train/--eval",
-        help="The model's mode. Default: as it was built, which is training in PyTorch.",
+        help="The model's mode. Default: as it was built, which is training in PyTorch. Only in "
+        "training a Hugging Face model gets labels, or return_loss=True.",
     ),
 ]
 LossName = Annotated[
@@ -119,8 +124,8 @@ LossTarget = Annotated[
         "--target",
         metavar="SHAPE[:DTYPE]",
         show_default=False,
-        help="Shape of the loss's second argument, such as 32:int64. Without it, the loss is "
-        "called as loss(output).",
+        help="Shape of the loss's second argument, such as 8,64, or 32:int64 for classes. Without "
+        "it, the loss is called as loss(output).",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
@@ -188,7 +193,8 @@ def explain(
     image_size: ImageSize = None,
     train: Train = None,
     no_grad: Annotated[
-        bool, typer.Option("--no-grad", help="Run under torch.no_grad(), as in inference.")
+        bool,
+        typer.Option("--no-grad", help="Run under torch.no_grad(), as in inference: no labels."),
     ] = False,
     loss: LossName = "",
     loss_target: LossTarget = "",
@@ -212,6 +218,8 @@ def explain(
     """Show what autocast does to your model, module by module. Needs no GPU.
 
     The model runs on fake tensors, which have shapes and no numbers, so any size will do.
+
+    What each line and column means: python -m pydoc amp_lessons.amp.explain.report
     """
     _check_choice("--device", device, DEVICES)
     if dtype not in AUTOCAST_DTYPES:
@@ -281,6 +289,8 @@ def memory(
 
     Shows where the bytes go, and the largest batch that fits 16, 24, 40 and 80 GB.
     The model runs on fake tensors: nothing is allocated, and nothing is measured.
+
+    What each row holds: python -m pydoc amp_lessons.amp.memory.budget
     """
     _check_choice("--precision", precision, PRECISIONS)
     _check_choice("--device", device, DEVICES)
