@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from amp_lessons.classroom.grading.report.pages import file_names
 from amp_lessons.classroom.workshop import reading
+from amp_lessons.core.catalogue import LESSONS
+from amp_lessons.quiz.exports.commands import FORMATS
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
 
 
 def page(name: str) -> str:
@@ -58,3 +64,49 @@ def test_the_pages_that_go_back_by_moodle_reach_their_learners(tmp_path, monkeyp
         f"{name}_{number}_assignsubmission_file/results.html": name
         for name, number in people.items()
     }
+
+
+def ignored(*names: str) -> set[str]:
+    """Those of these paths in the checkout that git leaves out of its status."""
+    done = subprocess.run(
+        ["git", "check-ignore", "--no-index", *names], cwd=ROOT, capture_output=True, text=True
+    )
+    if done.returncode not in (0, 1):
+        pytest.skip("this is no checkout of git")
+    return set(done.stdout.split())
+
+
+def test_what_an_instructor_s_commands_write_in_a_checkout_is_no_matter_of_git():
+    """Codes, submissions and marks, under the names that the pages give them."""
+    written = {
+        "class_a/exercises/x.ipynb",
+        "class_a_codes.txt",
+        "class_a.zip",
+        "teaching/notebooks/x.ipynb",
+        "teaching/plan.md",
+        "teaching-progress/progress.json",
+        "wheels/x.whl",
+        "reports/ada.json",
+        "roster.txt",
+        "arriving/ada/x.ipynb",
+        "submissions/ada/x.ipynb",
+        "kept/ada.json",
+        "marks.csv",
+        "pages/learners/ada.html",
+        "back/ada/results.html",
+        "back.zip",
+        "workshop_4h_slides.html",
+        f"{LESSONS[6].id}_slides.html",
+        *(each.file for each in FORMATS.values()),
+    }
+    assert ignored(*written) == written
+
+
+def test_no_file_of_the_course_is_ignored():
+    done = subprocess.run(
+        ["git", "ls-files", "--cached", "--ignored", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == ""
