@@ -174,7 +174,7 @@ def solution_lines() -> dict[str, set[str]]:
     """For each sheet, the lines of its solutions that no public part has."""
     found = {}
     for lesson in LESSONS:
-        exercises = [checks.find(info.name) for info in lesson.exercises]
+        exercises = [checks.find_exercise(info.name) for info in lesson.exercises]
         given = "".join(cell.text for each in exercises for cell in each.public.cells)
         lines = {line.strip() for each in exercises for line in each.solved().splitlines()}
         if exercises:

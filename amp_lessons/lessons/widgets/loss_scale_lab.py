@@ -63,7 +63,7 @@ class LossScaleLab(anywidget.AnyWidget):
     _css = style("widgets.css", "loss_scale_lab.css")
 
     data = traitlets.Dict().tag(sync=True)
-    scale_exponent = traitlets.Float(0.0).tag(sync=True)
+    scale_exponent = traitlets.Float().tag(sync=True)
     step = traitlets.Int(None, allow_none=True).tag(sync=True)
     stage = traitlets.Unicode("guess").tag(sync=True)
     guess = traitlets.Float(None, allow_none=True).tag(sync=True)
