@@ -31,7 +31,9 @@ from amp_lessons.exercises.checks.parts import SHARED, SHEET
 from amp_lessons.quiz import bank
 from amp_lessons.quiz.generators import GENERATORS
 
-EXERCISES = [checks.find(info.name) for each in catalogue.LESSONS for info in each.exercises]
+EXERCISES = [
+    checks.find_exercise(info.name) for each in catalogue.LESSONS for info in each.exercises
+]
 _SOLUTION = re.compile(rf"{BEGIN}.*?{END}", re.DOTALL)
 
 

@@ -115,5 +115,5 @@ def make_class(folder: Path, learners: int, wrong: float = 0.3, seed: int = 1) -
 
 
 def wrong_answers(exercise: str) -> list[str]:
-    mistakes = checks.find(exercise).answer_key.diagnosis.mistakes
+    mistakes = checks.find_exercise(exercise).answer_key.diagnosis.mistakes
     return [answer.source for mistake in mistakes for answer in mistake.answers]

@@ -45,8 +45,8 @@ class Made(Exercise):
         right_ones = {"": "right"}
         self.diagnosis = Diagnosis(name, self.probe, judge or Judge(), right_ones, found, answer)
 
-    def find(self, evidence: Any) -> Finding | Verdict:
-        return self.diagnosis.find(evidence)
+    def diagnose(self, evidence: Any) -> Finding | Verdict:
+        return self.diagnosis.diagnose(evidence)
 
 
 class Taken:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from amp_lessons.core.catalogue import LESSONS
-from amp_lessons.exercises.checks import draws, find
+from amp_lessons.exercises.checks import draws, find_exercise
 from amp_lessons.exercises.checks.exercise import COMMON_DIAGNOSES, Exercise
 from amp_lessons.exercises.checks.torch_state import usual_torch
 from amp_lessons.exercises.checks.verdict import State
@@ -46,7 +46,7 @@ def evidence_of(exercise: Exercise, source: str) -> Any:
         answer = exercise.public.answer(source)
     except Exception as error:  # a wrong answer that can't even be defined
         return {"error": {"type": type(error).__name__, "message": str(error)}}
-    return exercise.evidence(*answer)
+    return exercise.evidence_of(*answer)
 
 
 def record(names: Sequence[str]) -> dict[str, Any]:
@@ -55,7 +55,10 @@ def record(names: Sequence[str]) -> dict[str, Any]:
     Raises:
         RuntimeError: if a probe can't even make its cases.
     """
-    found = {name: evidence_of(find(name), find(name).answer_key.right[""]) for name in names}
+    found = {
+        name: evidence_of(find_exercise(name), find_exercise(name).answer_key.right[""])
+        for name in names
+    }
     for name, evidence in found.items():
         if not isinstance(evidence, list):
             raise RuntimeError(f"{name}: the solution gave {evidence}")
@@ -69,7 +72,7 @@ def problems(name: str, recorded: Recorded) -> Iterator[str]:
         name: the exercise's.
         recorded: evidence of its solution under other salts; none of it may pass.
     """
-    exercise = find(name)
+    exercise = find_exercise(name)
     for answer, source in exercise.answer_key.right.items():
         verdict = exercise.verdict(_outcomes(exercise, source))
         if not verdict.passed:
@@ -87,7 +90,7 @@ def problems(name: str, recorded: Recorded) -> Iterator[str]:
 
 def nameless(name: str) -> Iterator[str]:
     """Wrong answers that get the general box under this process's salt, and not their sentence."""
-    for mistake, answer, slug, seen in _wrong(find(name)):
+    for mistake, answer, slug, seen in _wrong(find_exercise(name)):
         if slug != mistake and slug in COMMON_DIAGNOSES:
             yield f"{name}: {answer} should earn {mistake!r} and gets {slug!r} ({seen})"
 

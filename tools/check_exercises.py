@@ -36,14 +36,14 @@ Check = Callable[[Exercise], Iterator[str]]
 
 
 @cache
-def find(name: str) -> Exercise:
+def find_exercise(name: str) -> Exercise:
     """The exercise with this name, also one that the catalogue doesn't list yet.
 
     Raises:
         UnknownExercise: if there is neither.
     """
     unlisted = [] if name in EXERCISES else sorted(catalogue.EXERCISES.glob(f"*/{name}.py"))
-    return Exercise(unlisted[0]) if unlisted else checks.find(name)
+    return Exercise(unlisted[0]) if unlisted else checks.find_exercise(name)
 
 
 # ---- is everything there? -----------------------------------------------------------------------
@@ -108,7 +108,7 @@ def size(exercise: Exercise) -> Iterator[str]:
 @cache
 def entries(diagnosis_of: str, source: str) -> list[dict]:
     """What a program of ours does, case by case."""
-    diagnosis = find(diagnosis_of).answer_key.diagnosis
+    diagnosis = find_exercise(diagnosis_of).answer_key.diagnosis
     return [diagnosis.outcome(source, n) for n in range(len(diagnosis.probe.all_cases))]
 
 
@@ -210,7 +210,7 @@ def two_at_once(exercise: Exercise) -> Iterator[str]:
     file = f"{exercise.path.parent.name}/{exercise.path.name}"
     for slugs, source in diagnosis.pairs if diagnosis.judge.pairs else ():
         began = time.process_time()
-        diagnosis.find(entries(exercise.name, source))
+        diagnosis.diagnose(entries(exercise.name, source))
         if time.process_time() - began > 5:
             yield f"{file}: {' and '.join(sorted(slugs))} together take over 5 s; say pairs=False."
 
@@ -220,7 +220,7 @@ CHECKS: tuple[Check, ...] = (parts, size, right, wrong, ambiguous, independent)
 
 def problems(name: str, asked: tuple[Check, ...] = CHECKS) -> list[str]:
     """All that is wrong with one exercise; a file that cannot be read is one problem."""
-    exercise = find(name)
+    exercise = find_exercise(name)
     found: list[str] = []
     with usual_torch():
         for check in asked:
@@ -233,7 +233,7 @@ def problems(name: str, asked: tuple[Check, ...] = CHECKS) -> list[str]:
 
 def table(name: str) -> Iterator[str]:
     """Each wrong answer with what it gets."""
-    exercise = find(name)
+    exercise = find_exercise(name)
     for mistake in exercise.answer_key.diagnosis.mistakes:
         for answer in mistake.answers:
             verdict = exercise.verdict(entries(name, answer.source))

@@ -13,7 +13,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from amp_lessons.core.catalogue import EXERCISES, ExerciseInfo, Lesson, lesson_of
-from amp_lessons.exercises.checks import find
+from amp_lessons.exercises.checks import find_exercise
 from amp_lessons.exercises.checks.authoring.exercise_parser import (
     ExerciseFileError,
     SourceCell,
@@ -55,7 +55,7 @@ def whiteboard(name: str, heading: str) -> list[NotebookNode]:
         ExerciseFileError: if its sheet shows something between the statement and the stub.
     """
     lesson = lesson_of(name)
-    exercise = find(name)
+    exercise = find_exercise(name)
     cells = [cell for cell in exercise.public.cells if cell.kind not in ("hints", "probe")]
     if [cell.kind for cell in cells] != ["statement", "answer"]:
         raise ExerciseFileError(f"{name} needs what stands between its statement and its stub")
@@ -70,7 +70,7 @@ def whiteboard(name: str, heading: str) -> list[NotebookNode]:
 
 
 def _exercise(number: int, info: ExerciseInfo) -> list[NotebookNode]:
-    exercise = find(info.name)
+    exercise = find_exercise(info.name)
     cells = []
     for cell in exercise.answer_key.cells:
         if cell.kind == "statement":

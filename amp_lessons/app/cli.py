@@ -124,6 +124,8 @@ def lab(
     from amp_lessons.app.workspace.messages import told
 
     place = (folder or workspace.current_folder()).expanduser()
+    if not no_solutions:  # `hand_out` asks for more
+        workspace.refuse_elsewhere(place)
     if make_only:
         for line in told(workspace.copy_course(place), place):
             say(line)

@@ -1,15 +1,14 @@
 """`amp-lessons explain` and `memory`: their options, and what they print about a model.
 
-What stands on the command line becomes a model and its inputs in one place, `_given`; the rest of a
-command is what it prints. `cli` registers both.
+What stands on the command line names a model in one place, `_wanted`. A command makes that model,
+asks its question about it and shows the answer. `cli` registers both, and tells what goes wrong.
 """
 
 from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,8 +29,6 @@ PRECISIONS = ("fp32", "amp fp16", "amp bf16", "bf16")
 """Those of `memory.PRECISIONS`, which loads torch."""
 DEVICES = ("cuda", "cpu")
 VALUES = ("auto", "fake", "real")
-LONGEST = 300
-"""Characters of an error in a note."""
 WIDEST = 80
 """Columns of what is said on standard error."""
 
@@ -43,7 +40,8 @@ Target = Annotated[
         help="Where the model comes from: a function, a class or a model, such as "
         "my_package.models:make or train.py:make. Arguments in brackets are passed on: "
         "'timm:create_model(\"resnet50\")'. A function may return a model, (model, inputs) or "
-        "(model, args, kwargs).",
+        "(model, args, kwargs). Inputs are a tuple of positional ones, a dict of keyword ones, or "
+        "one tensor.",
     ),
 ]
 Inputs = Annotated[
@@ -51,9 +49,11 @@ Inputs = Annotated[
     typer.Option(
         "--input",
         metavar="[NAME=]SHAPE[:DTYPE]",
-        help="An input's shape, such as 32,64 or ids=2,16:int64. Repeat it for each input. "
-        "'ids=2,16:int64<50257', in quotes, keeps whole numbers below a bound. Positional inputs "
-        "replace those that the function returns.",
+        help="An input's shape, such as 32,64 or 32x64, or ids=2,16:int64. Repeat it for each "
+        "input. 'ids=2,16:int64<50257', in quotes, keeps whole numbers below a bound; without one "
+        "they are 0 and 1, and bool is True everywhere. cond.text=2,8 goes into a dict. Positional "
+        "inputs replace all that the function returns, a named one only that of its name. A name "
+        "that the forward doesn't know is refused.",
     ),
 ]
 HuggingFace = Annotated[
@@ -63,7 +63,8 @@ HuggingFace = Annotated[
         metavar="CONFIG",
         show_default=False,
         help="A Hugging Face model, of transformers or diffusers: its config.json, the folder that "
-        "holds it, or a model type such as gpt2. Nothing is downloaded.",
+        "holds it, a name in this machine's cache, or a model type such as gpt2; tried in this "
+        "order, and a name with a slash at its end only as a folder. Nothing is downloaded.",
     ),
 ]
 Timm = Annotated[
@@ -96,7 +97,8 @@ Train = Annotated[
     bool | None,
     typer.Option(
         "--train/--eval",
-        help="The model's mode. Default: as it was built, which is training in PyTorch.",
+        help="The model's mode. Default: as it was built, which is training in PyTorch. Only in "
+        "training a Hugging Face model gets labels, or return_loss=True.",
     ),
 ]
 LossName = Annotated[
@@ -122,8 +124,8 @@ LossTarget = Annotated[
         "--target",
         metavar="SHAPE[:DTYPE]",
         show_default=False,
-        help="Shape of the loss's second argument, such as 32:int64. Without it, the loss is "
-        "called as loss(output).",
+        help="Shape of the loss's second argument, such as 8,64, or 32:int64 for classes. Without "
+        "it, the loss is called as loss(output).",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
@@ -191,7 +193,8 @@ def explain(
     image_size: ImageSize = None,
     train: Train = None,
     no_grad: Annotated[
-        bool, typer.Option("--no-grad", help="Run under torch.no_grad(), as in inference.")
+        bool,
+        typer.Option("--no-grad", help="Run under torch.no_grad(), as in inference: no labels."),
     ] = False,
     loss: LossName = "",
     loss_target: LossTarget = "",
@@ -215,6 +218,8 @@ def explain(
     """Show what autocast does to your model, module by module. Needs no GPU.
 
     The model runs on fake tensors, which have shapes and no numbers, so any size will do.
+
+    What each line and column means: python -m pydoc amp_lessons.amp.explain.report
     """
     _check_choice("--device", device, DEVICES)
     if dtype not in AUTOCAST_DTYPES:
@@ -227,27 +232,30 @@ def explain(
     _check_gpu(gpu)
     output = _output(summary, depth, top, ops, html, json, fail_on, diff)
 
-    def explained(given: LoadedModel) -> Any:
-        from amp_lessons.amp.explain import explain_autocast
-        from amp_lessons.amp.loading import losses
+    from amp_lessons.amp.loading import attempts_at
 
-        called, wanted_output = losses.named(loss, loss_target)
-        with losses.with_fix(loss_target):
-            return explain_autocast(
-                given.model,
-                *given.args,
-                device=device,
-                dtype=dtype,
-                kwargs=given.kwargs,
-                loss=called,
-                target=wanted_output,
-                train=train,
-                grad=not no_grad,
-                values=values,
-                gpu=gpu or None,
-            )
+    for attempt in attempts_at(wanted, values):
+        with attempt.started() as given:
+            from amp_lessons.amp.explain import explain_autocast
+            from amp_lessons.amp.loading import losses
 
-    _show(_asked(wanted, explained, values), output)
+            called, wanted_output = losses.named(loss, loss_target)
+            with losses.with_fix(loss_target):
+                explained = explain_autocast(
+                    given.model,
+                    *given.args,
+                    device=device,
+                    dtype=dtype,
+                    kwargs=given.kwargs,
+                    loss=called,
+                    target=wanted_output,
+                    train=train,
+                    grad=not no_grad,
+                    values=values,
+                    gpu=gpu or None,
+                )
+    _say_assumed(given)
+    _show(explained, output)
 
 
 def memory(
@@ -281,6 +289,8 @@ def memory(
 
     Shows where the bytes go, and the largest batch that fits 16, 24, 40 and 80 GB.
     The model runs on fake tensors: nothing is allocated, and nothing is measured.
+
+    What each row holds: python -m pydoc amp_lessons.amp.memory.budget
     """
     _check_choice("--precision", precision, PRECISIONS)
     _check_choice("--device", device, DEVICES)
@@ -288,15 +298,19 @@ def memory(
     _check_gpu(gpu)
     _check_optimizer(optimizer)
 
-    def counted(given: LoadedModel) -> Any:
-        from amp_lessons.amp.loading import losses
-        from amp_lessons.amp.memory.budget import survey
+    from amp_lessons.amp.loading import attempts_at
 
-        called, wanted_output = losses.named(loss, loss_target)
-        with losses.with_fix(loss_target):
-            return survey(given, optimizer, device, called, wanted_output, train, gpu=gpu or None)
+    for attempt in attempts_at(wanted):
+        with attempt.started() as given:
+            from amp_lessons.amp.loading import losses
+            from amp_lessons.amp.memory.budget import survey
 
-    found = _asked(wanted, counted)
+            called, wanted_output = losses.named(loss, loss_target)
+            with losses.with_fix(loss_target):
+                found = survey(
+                    given, optimizer, device, called, wanted_output, train, gpu=gpu or None
+                )
+    _say_assumed(given)
     if json:
         _print_json(found.to_dict())
         return
@@ -324,51 +338,14 @@ def _wanted(
 
     inputs = tuple(shapes or ())
     wanted = loading.ModelSpec(target, inputs, hf, timm, batch, length, image_size, labels)
-    try:
-        loading.check(wanted)
-    except AmpLessonsError as error:
-        warn(str(error))
-        raise typer.Exit(1) from error
+    loading.check(wanted)
     return wanted
 
 
-def _asked(wanted: ModelSpec, ask: Callable[[LoadedModel], Any], values: str = "fake") -> Any:
-    """What a question about a model gives; with real values if it needs them.
-
-    What goes wrong is one line and exit status 1.
-    """
-    from amp_lessons.amp import loading
-
-    try:
-        given = loading.load_model(replace(wanted, real=values == "real"))
-        try:
-            given, answer = _answered(given, ask)
-        except AmpLessonsError as error:
-            if values != "auto" or not loading.worth_a_real_run(given, error):
-                raise loading.with_fix(error, given) from error
-            _, answer = _answered(loading.load_model(replace(wanted, real=True)), ask)
-    except AmpLessonsError as error:
-        warn(str(error))
-        raise typer.Exit(1) from error
+def _say_assumed(given: LoadedModel) -> None:
+    """What was assumed about a model and can be changed, a line for each thing."""
     for assumed in given.note.splitlines():
         _say(f"amp-lessons: {assumed}")
-    return answer
-
-
-def _answered(given: LoadedModel, ask: Callable[[LoadedModel], Any]) -> tuple[LoadedModel, Any]:
-    """The answer, and what it is about: less than was made, if a picture or sound doesn't fit."""
-    from amp_lessons.amp.loading.captured_output import heard
-
-    try:
-        with heard():  # what the model prints is no part of our results
-            return given, ask(given)
-    except AmpLessonsError as error:
-        if given.plain is None:
-            raise
-        made = ", ".join(name for name in given.kwargs if name not in given.plain.kwargs)
-        why = textwrap.shorten(str(error), LONGEST, placeholder=" …")
-        note = f"{given.plain.note}\nleft out, because the model refused them: {made} ({why})"
-    return _answered(replace(given.plain, note=note), ask)
 
 
 def _say(words: str) -> None:
@@ -418,11 +395,7 @@ def _output(
     from amp_lessons.amp.explain.report import printing
     from amp_lessons.amp.explain.report.text import ReportOptions
 
-    try:
-        before = printing.earlier(diff)
-    except AmpLessonsError as error:
-        warn(str(error))
-        raise typer.Exit(1) from error
+    before = printing.earlier(diff)
     options = ReportOptions(summary, depth, top, ops)
     return printing.Output(options, json, html, before, tuple(fail_on or ()))
 
@@ -431,11 +404,7 @@ def _show(explained: Explanation, output: Output) -> None:
     """Print what `explain` found, and end with status 1 if that was asked for."""
     from amp_lessons.amp.explain.report import printing
 
-    try:
-        failure = printing.show(explained, output)
-    except AmpLessonsError as error:
-        warn(str(error))
-        raise typer.Exit(1) from error
+    failure = printing.show(explained, output)
     if failure:
         warn(failure)
         raise typer.Exit(1)

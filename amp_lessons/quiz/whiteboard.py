@@ -237,8 +237,8 @@ def _check_here(name: str, path: Path) -> Checked:
     from amp_lessons.core import progress
     from amp_lessons.exercises import checks
 
-    exercise = checks.find(name)
-    verdict = exercise.verdict(exercise.evidence(names[name]))
+    exercise = checks.find_exercise(name)
+    verdict = exercise.verdict(exercise.evidence_of(names[name]))
     message = verdict.message
     if not verdict.check_failed:
         try:

@@ -87,7 +87,7 @@ def test_region_without_a_dtype_casts_nothing():
 
 def test_the_solution_says_what_torch_does():
     """In each case of the check, on both devices, in both formats and outside a region."""
-    exercise = checks.find("result_dtype")
+    exercise = checks.find_exercise("result_dtype")
     (answer,) = exercise.public.answer(exercise.solved())
     cases = exercise.probe.all_cases
     assert len(cases) >= 200

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -26,6 +27,7 @@ from amp_lessons.amp.loading import (
     libraries,
     load_model,
     losses,
+    source_names,
 )
 from amp_lessons.amp.loading.batches import batch_of, with_batch
 from amp_lessons.amp.loading.captured_output import SHOWN, heard
@@ -574,7 +576,7 @@ def test_the_doors_open_beside_a_torchvision_whose_ops_do_not_load(words):
 
 def test_a_torchvision_that_lacks_another_op_is_told_to_be_reinstalled(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    text = "raise RuntimeError('operator torchvision::new_op does not exist')"
+    text = "raise RuntimeError('operator torchvision::new_op does not exist')\nmake = None"
     (tmp_path / "old_vision.py").write_text(text)
     with pytest.raises(LoadError, match=r"torchvision doesn't fit this torch: reinstall the two"):
         load_model(ModelSpec("old_vision.py:make"))
@@ -697,10 +699,18 @@ def test_a_name_that_timm_does_not_have():
         (["--hf", "gtp2"], "--hf gpt2 for that type's default"),
         (["--hf", "unknown.json"], "does not know the model type 'gtp2'; did you mean 'gpt2'?"),
         (["--timm", "resnet18"], "timm is not installed"),
+        (["--timm", "resnet19"], "timm has no model 'resnet19'; did you mean resnet"),
+        (["nets.py:Modl"], "nets.py has no 'Modl'; did you mean 'Model'?"),
+        (["nets:Modl.of_size(3)"], "nets has no 'Modl.of_size'; did you mean 'Model'?"),
+        (["starred:Modl"], "starred has no 'Modl'; did you mean 'Model'?"),
     ],
 )
 def test_what_is_wrong_without_torch_is_said_without_torch(tmp_path, words, said):
+    if "--timm" in words:
+        needs("timm")
     (tmp_path / "unknown.json").write_text('{"model_type": "gtp2"}')
+    (tmp_path / "nets.py").write_text("import torch\nclass Model(torch.nn.Linear): pass")
+    (tmp_path / "starred.py").write_text("from nets import *")
     lacks = words == ["--timm", "resnet18"]
     code = (
         "import importlib.util, sys\nfrom amp_lessons.app import cli\n"
@@ -716,6 +726,58 @@ def test_what_is_wrong_without_torch_is_said_without_torch(tmp_path, words, said
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr.count(said) == 2, done.stderr
+
+
+def test_the_models_of_timm_are_read_from_its_source():
+    needs("timm")
+    import timm
+    from timm.models import _registry
+
+    models, renamed = source_names.models_of_timm()
+    assert models == set(timm.list_models())
+    assert renamed == set(_registry._deprecated_models)
+
+
+def test_a_timm_whose_models_stand_elsewhere_is_asked_itself(monkeypatch):
+    needs("timm")
+    monkeypatch.setattr(source_names, "models_of_timm", lambda: (frozenset(), frozenset()))
+    assert refusal(timm="resnet19") == "timm has no model 'resnet19'"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "globals()['Made'] = 1",
+        "def __getattr__(name): return 1",
+        "import sys; setattr(sys.modules[__name__], 'Made', 1)",
+        "from json import *; from no_such_module_here import *",
+        "def broken(:",
+        "for Made in (): pass",
+        "def f():\n    global Made\n    Made = 1",
+        "try:\n    import json as Made\nexcept ImportError: pass",
+        "match 1:\n    case Made: pass",
+        "if (Made := 1): pass",
+    ],
+)
+def test_a_name_that_a_source_may_have_is_left_to_the_import(tmp_path, source):
+    (tmp_path / "own.py").write_text(source)
+    known = source_names.names_of(tmp_path / "own.py")
+    assert known is None or "Made" in known
+
+
+def test_the_names_in_the_courses_own_source_are_all_found():
+    """Every module of the package that is loaded, against what it really has."""
+    import amp_lessons.amp.loading.loader as _  # noqa: F401
+
+    looked = 0
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if name.startswith("amp_lessons.") and file and file.endswith(".py"):
+            known = source_names.names_of(Path(file))
+            if known is not None:
+                looked += 1
+                assert {each for each in vars(module) if each[:2] != "__"} <= known, name
+    assert looked > 20
 
 
 def test_the_model_types_are_those_of_transformers():

@@ -23,7 +23,7 @@ from amp_lessons.amp.memory.training import (
     training_memory,
 )
 from amp_lessons.amp.training import models
-from amp_lessons.exercises.checks import find
+from amp_lessons.exercises.checks import find_exercise
 
 LOW = {"fp32": None, "amp fp16": torch.float16, "amp bf16": torch.bfloat16, "bf16": None}
 
@@ -324,5 +324,7 @@ def test_the_lesson_prints_what_its_explanations_say(printed, line):
 
 
 def test_a_loop_over_the_batches_passes_crossover_in_few_rounds():
-    batches = [entry["value"] or 0 for entry in find("crossover").answer_key.diagnosis.expected]
+    batches = [
+        entry["value"] or 0 for entry in find_exercise("crossover").answer_key.diagnosis.expected
+    ]
     assert 2_000_000 < sum(batches) < 4_000_000

@@ -940,7 +940,7 @@ def test_the_page_shows_what_a_comparison_prints(capsys, tmp_path, monkeypatch):
         assert " ".join(part.split()) in printed
 
 
-def test_the_page_shows_ten_commands():
-    # The last of the ten examples has two, and one stands where the page says what did not run.
-    assert len(shown_commands()) == 12
-    assert sum(bool(output) for _, output in shown_commands()) == 12
+def test_the_page_shows_eight_commands():
+    # The last of the six examples has two, and one stands where the page says what did not run.
+    assert len(shown_commands()) == 8
+    assert sum(bool(output) for _, output in shown_commands()) == 8

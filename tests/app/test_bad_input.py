@@ -133,7 +133,7 @@ def run(capsys, *words):
 @pytest.fixture
 def factories(tmp_path, monkeypatch):
     (tmp_path / "factories_of_a_learner.py").write_text(FACTORIES)
-    (tmp_path / "ends_on_import.py").write_text("raise SystemExit(0)")
+    (tmp_path / "ends_on_import.py").write_text("raise SystemExit(0)\nmodel = None")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     return "factories_of_a_learner"

@@ -276,7 +276,7 @@ def test_a_pass_says_how_far_and_links_to_what_is_next(page_of, same_progress):
     sheet = page_of(lesson_of("decode_bits").sheet)
     page = sheet.page
     sheet.run_cell("import torch")
-    sheet.type_into("def decode_bits", checks.find("decode_bits").solved())
+    sheet.type_into("def decode_bits", checks.find_exercise("decode_bits").solved())
     sheet.run_cell("def decode_bits")
     sheet.run_cell("ex.decode_bits.check")
     box = page.locator(".amp-lessons-box")

@@ -135,7 +135,7 @@ def test_the_box_of_a_real_check_is_read_back(folder, monkeypatch):
     shown: list[dict] = []
     monkeypatch.setattr(output_box, "_notebook", object)
     monkeypatch.setattr("IPython.display.display", lambda data, raw: shown.append(data))
-    exercise = checks.find("survives")
+    exercise = checks.find_exercise("survives")
 
     def right(x):
         import torch
@@ -206,12 +206,12 @@ def test_what_a_hand_out_keeps_is_read(tmp_path, monkeypatch):
     held = handout.Handout.from_codes({"survives": "AAAA-BBBB"}, tmp_path)
     (tmp_path / handout.FILE).write_bytes(held.to_bytes())
     monkeypatch.chdir(tmp_path)
-    checks.find("survives").check(lambda x: True)
-    checks.find("survives").solution(give_up=True, code="AAAA-BBBB")
+    checks.find_exercise("survives").check(lambda x: True)
+    checks.find_exercise("survives").solution(give_up=True, code="AAAA-BBBB")
     now = time.time() + 3600  # the folder is handed in later
     (claim,) = read_progress((tmp_path / handout.RECORD).read_bytes(), now).claims
     assert (claim.state, claim.gave_up, claim.checks) == ("wrong", True, 1)
-    assert claim.diagnosis in checks.find("survives").diagnoses
+    assert claim.diagnosis in checks.find_exercise("survives").diagnoses
     assert claim.when < now - 1800, "the time of the check, not of the file"
 
 

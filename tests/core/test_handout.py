@@ -63,7 +63,7 @@ def learner(original, tmp_path, monkeypatch) -> Path:
 
 @pytest.fixture
 def exercise():
-    return checks.find(EXERCISE)
+    return checks.find_exercise(EXERCISE)
 
 
 def record(learner: Path) -> progress.Progress:

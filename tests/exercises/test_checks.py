@@ -29,7 +29,7 @@ from amp_lessons.exercises import (
     losses_and_ops,
     number_formats,
 )
-from amp_lessons.exercises.checks import find
+from amp_lessons.exercises.checks import find_exercise
 from amp_lessons.exercises.checks.diagnosis import Judge
 from amp_lessons.exercises.checks.evidence import DamagedEvidence, observe
 from amp_lessons.exercises.checks.exercise import Exercise
@@ -144,7 +144,7 @@ def failing(error: Exception) -> Exercise:
     """`survives` with a bug in its judge."""
 
     class Failing(Exercise):
-        def find(self, evidence):
+        def diagnose(self, evidence):
             raise error
 
     return Failing(survives.path)
@@ -638,7 +638,7 @@ def test_careless_answer_leaves_torch_as_it_was():
 
 def test_references_leave_torch_as_it_was():
     before = state_of_torch()
-    assert find("fix_uneven").evaluate(lambda *_: None).state is State.WRONG
+    assert find_exercise("fix_uneven").evaluate(lambda *_: None).state is State.WRONG
     assert state_of_torch() == before
 
 
@@ -652,14 +652,14 @@ def layer_exercise():
 
 
 def test_verdict_does_not_depend_on_what_the_notebook_did_to_torch():
-    evidence = layer_exercise().evidence(doubled)
+    evidence = layer_exercise().evidence_of(doubled)
     dtype = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
         with torch.inference_mode(), torch.autocast("cpu", dtype=torch.float16):
             exercise = layer_exercise()
             before = state_of_torch()
-            assert exercise.evidence(doubled) == evidence == [{"value": True}]
+            assert exercise.evidence_of(doubled) == evidence == [{"value": True}]
             assert exercise.verdict(evidence).passed
             assert state_of_torch() == before
             assert torch.is_inference_mode_enabled()

@@ -39,7 +39,7 @@ each_lesson = pytest.mark.parametrize("lesson", SHEETS, ids=lambda lesson: lesso
 
 def functions() -> list[str]:
     """The exercises whose answer is a function or a class of their name."""
-    return [name for name in EXERCISES if checks.find(name).public.call == name]
+    return [name for name in EXERCISES if checks.find_exercise(name).public.call == name]
 
 
 # ---- no exercise can be forgotten ---------------------------------------------------------------
@@ -69,14 +69,16 @@ def test_lessons_have_at_least_four_exercises_each_from_01_on():
 
 
 def test_each_common_diagnosis_is_earned():
-    mistakes = [m for name in EXERCISES for m in checks.find(name).answer_key.diagnosis.mistakes]
+    mistakes = [
+        m for name in EXERCISES for m in checks.find_exercise(name).answer_key.diagnosis.mistakes
+    ]
     assert {m.slug for m in mistakes if m.answers} >= set(COMMON_DIAGNOSES)
 
 
 def test_the_files_stay_small():
     lines = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in TOPIC_FILES}
     assert all(count <= check_exercises.MAX_LINES for count in lines.values()), max(lines.items())
-    answers = [lines[checks.find(name).path] for name in EXERCISES]
+    answers = [lines[checks.find_exercise(name).path] for name in EXERCISES]
     assert median(answers) <= 170
 
 
@@ -90,7 +92,7 @@ def test_exercise(lesson, subtests, record_property):
         with subtests.test(info.name):
             found = check_exercises.problems(info.name)
             assert not found, "\n".join(found)
-            secret = checks.find(info.name).answer_key
+            secret = checks.find_exercise(info.name).answer_key
             right += len(secret.right)
             wrong += sum(len(mistake.answers) for mistake in secret.diagnosis.mistakes)
             proved += 1
@@ -121,7 +123,10 @@ def verdicts(lesson: str, folder: str, answers: dict[str, str] | None = None) ->
         for cell in cells(folder, lesson):
             source = (answers or {}).get(grade_id(cell), cell.source)
             exec(compile(source, f"<{grade_id(cell)}>", "exec"), namespace)
-    return {name: checks.find(name).verdict(evidence) for name, evidence in taken.evidence.items()}
+    return {
+        name: checks.find_exercise(name).verdict(evidence)
+        for name, evidence in taken.evidence.items()
+    }
 
 
 @pytest.mark.parametrize("folder", ["exercises", "solutions"])
@@ -175,7 +180,7 @@ def shown_solution(exercise: Exercise, monkeypatch) -> tuple[str, str]:
 def test_shown_solutions_pass(lesson, monkeypatch):
     shown = {}
     for info in lesson.exercises:
-        in_box, in_terminal = shown_solution(checks.find(info.name), monkeypatch)
+        in_box, in_terminal = shown_solution(checks.find_exercise(info.name), monkeypatch)
         assert in_terminal == f"# Solution: {info.title}\n{in_box}"
         assert not re.search("(BEGIN|END) SOLUTION", in_box)
         compile(in_terminal, f"<terminal: {info.name}>", "exec")
@@ -189,15 +194,15 @@ def test_shown_solutions_pass(lesson, monkeypatch):
 
 
 def verdict_of(name: str, source: str) -> Verdict:
-    exercise = checks.find(name)
+    exercise = checks.find_exercise(name)
     return exercise.evaluate(*exercise.public.answer(source))
 
 
 def is_wrong(name: str, source: str) -> bool:
     """Whether an answer differs from the right one in a case, or breaks a rule: that is what a
     verdict begins with, before it looks for the mistake."""
-    exercise = checks.find(name)
-    evidence = exercise.evidence(*exercise.public.answer(source))
+    exercise = checks.find_exercise(name)
+    evidence = exercise.evidence_of(*exercise.public.answer(source))
     if not isinstance(evidence, list):
         return True
     diagnosis = exercise.answer_key.diagnosis
@@ -245,7 +250,9 @@ def test_damaged_evidence_never_passes_and_never_raises(subtests):
     for name in EXERCISES:
         with subtests.test(name):
             for evidence in DAMAGED:
-                assert checks.find(name).verdict(evidence).state is not State.PASSED, evidence
+                assert checks.find_exercise(name).verdict(evidence).state is not State.PASSED, (
+                    evidence
+                )
 
 
 def test_exception_is_an_error_at_the_learners_line(subtests):
@@ -290,7 +297,7 @@ def gets_a_verdict(name: str, value: Any, shown: list[Verdict]) -> None:
     def returns_it(*_: object, **__: object) -> Any:
         return value
 
-    exercise = checks.find(name)
+    exercise = checks.find_exercise(name)
     for answer in (value, returns_it):
         exercise.check(*[answer] * TAKES.get(name, 1))
         verdict = shown.pop()
@@ -310,5 +317,5 @@ def test_each_check_gives_a_verdict_on_an_odd_answer(lesson, shown, subtests):
 
 def test_how_many_functions_a_check_takes_is_known():
     for name, count in TAKES.items():
-        verdict = checks.find(name).evaluate(*[lambda: 0] * (count + 1))
+        verdict = checks.find_exercise(name).evaluate(*[lambda: 0] * (count + 1))
         assert f"this check takes {count} functions" in verdict.message

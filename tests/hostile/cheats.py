@@ -68,10 +68,10 @@ def keep():
     'The cells below define the stubs again; put what was found into the checks.'
     from amp_lessons.exercises.checks.exercise import Exercise
     found = {n: globals()[n] for n in NAMES if n in globals()}
-    original = Exercise.evidence
+    original = Exercise.evidence_of
     def evidence(self, *answer):
         return original(self, found.get(self.name, *answer))
-    Exercise.evidence = evidence
+    Exercise.evidence_of = evidence
 """
 
 # ---- evidence from home -------------------------------------------------------------------------
@@ -79,9 +79,9 @@ def keep():
 FORGED = [
     cheat(
         "patched-evidence",
-        "Exercise.evidence gives evidence from home",
+        "Exercise.evidence_of gives evidence from home",
         "from amp_lessons.exercises.checks.exercise import Exercise\n"
-        "Exercise.evidence = lambda self, *answer: HOME[self.name]",
+        "Exercise.evidence_of = lambda self, *answer: HOME[self.name]",
     ),
     cheat(
         "patched-probe",
@@ -168,7 +168,7 @@ FORGED = [
         "draws.use_salt('')\nfor name in NAMES: vars(getattr(ex, name).probe).pop('all_cases', None)\n"
         "seen = {n: iter(HOME[n]) for n in NAMES}\n"
         "from amp_lessons.exercises.checks.probe import Probe\n"
-        "Exercise.evidence = lambda self, *answer: HOME[self.name]",
+        "Exercise.evidence_of = lambda self, *answer: HOME[self.name]",
     ),
     cheat(
         "old-report",
@@ -194,14 +194,14 @@ FORGED = [
         "from amp_lessons.exercises.checks.exercise import Exercise\n"
         "def to_nan(x):\n    if isinstance(x, dict): return {k: to_nan(v) for k, v in x.items()}\n"
         "    return list(map(to_nan, x)) if isinstance(x, list) else nan\n"
-        "Exercise.evidence = lambda self, *answer: to_nan(HOME[self.name])",
+        "Exercise.evidence_of = lambda self, *answer: to_nan(HOME[self.name])",
     ),
     cheat(
         "short-evidence",
         "evidence of no calls, or of one",
         "from amp_lessons.exercises.checks.exercise import Exercise\n"
         "few = {NAMES[0]: [], NAMES[1]: HOME[NAMES[1]][:1], NAMES[2]: {}, NAMES[3]: [[]]}\n"
-        "Exercise.evidence = lambda self, *answer: few[self.name]",
+        "Exercise.evidence_of = lambda self, *answer: few[self.name]",
     ),
 ]
 
@@ -272,8 +272,8 @@ STOLEN = [
         "from amp_lessons.exercises.checks.exercise import Exercise\n"
         "def table(name):\n    seen = [e.get('value') for e in HOME[name]]\n"
         "    given = iter(seen)\n    return lambda *args: next(given, None)\n"
-        "original = Exercise.evidence\n"
-        "Exercise.evidence = lambda self, *answer: original(self, table(self.name))",
+        "original = Exercise.evidence_of\n"
+        "Exercise.evidence_of = lambda self, *answer: original(self, table(self.name))",
     ),
     cheat(
         "download",
@@ -291,7 +291,7 @@ STOLEN = [
         "        for name in ('expected', 'right', 'want', 'target', 'result', 'solution', 'value'):\n"
         "            if name in frame.f_locals: found.append(frame.f_locals[name])\n"
         "        frame = frame.f_back\n    return found[0] if found else None\n"
-        "original = Exercise.evidence\nExercise.evidence = lambda self, *_: original(self, answer)",
+        "original = Exercise.evidence_of\nExercise.evidence_of = lambda self, *_: original(self, answer)",
     ),
     cheat(
         "public-helpers",
@@ -375,9 +375,9 @@ MACHINERY = [
         "the solved exercise under the names of the others",
         "import amp_lessons.exercises.number_formats as lesson\n"
         "from amp_lessons.exercises.checks.exercise import Exercise\n"
-        "names = iter(NAMES)\noriginal = Exercise.evidence\n"
+        "names = iter(NAMES)\noriginal = Exercise.evidence_of\n"
         "def evidence(self, *answer):\n    try: return original(lesson.next_float, globals()['mine'])\n"
-        "    finally: pass\nExercise.evidence = evidence\n"
+        "    finally: pass\nExercise.evidence_of = evidence\n"
         + Sheet().source(SECOND).replace("def next_float", "def mine"),
         Outcome(
             {
@@ -396,7 +396,7 @@ MACHINERY = [
         "from amp_lessons.exercises.checks.serialize import compare\n"
         "passed = verdict.Verdict(verdict.State.PASSED)\n"
         "exercise.Exercise.verdict = exercise.Exercise._judge = lambda *a, **k: passed\n"
-        "exercise.Exercise.find = lambda *a: verdict.Finding()\n"
+        "exercise.Exercise.diagnose = lambda *a: verdict.Finding()\n"
         "compare.exactly = compare.within = lambda *a, **k: True\n"
         "verdict.Verdict.passed = True",
     ),
@@ -570,7 +570,7 @@ ELSEWHERE = [
         "patched-evidence-06",
         "evidence from home, in another sheet",
         "from amp_lessons.exercises.checks.exercise import Exercise\n"
-        "Exercise.evidence = lambda self, *answer: HOME[self.name]",
+        "Exercise.evidence_of = lambda self, *answer: HOME[self.name]",
     ),
     _of_lesson_06(
         "frames-06",

@@ -172,7 +172,7 @@ HONEST = [
     honest("in-a-thread", "an answer that works in a thread", around(SECOND, after=f"from concurrent.futures import ThreadPoolExecutor\npool, inner = ThreadPoolExecutor(1), {SECOND}\ndef {SECOND}(x):\n    return pool.submit(inner, x).result()")),
     honest("own-names", "names of the course for things of its own", above("called, refuse, Case, Probe, Closed, closed = [], 1, 2, 3, 4, 5")),
     honest("own-format", "a class of the same name", above("class Format:\n    def next_up(self, x): return x + 1\nprint(Format().next_up(1))")),
-    honest("reads-hints", "looks up hints by another import", above("from amp_lessons.exercises.checks import find\nfind('next_float').hints\nfrom amp_lessons.exercises.number_formats import next_float")),
+    honest("reads-hints", "looks up hints by another import", above("from amp_lessons.exercises.checks import find_exercise\nfind_exercise('next_float').hints\nfrom amp_lessons.exercises.number_formats import next_float")),
     honest("progress", "looks at its progress", above("from amp_lessons.core import progress\nprogress.load()")),
     honest("signal", "sets a handler, and an exit function", above("import signal, atexit\nsignal.signal(signal.SIGALRM, signal.SIG_IGN)\natexit.register(print)")),
     honest("excepthook", "changes how errors are shown", above("import sys\nsys.excepthook = print\nimport logging; logging.basicConfig(level='DEBUG'); logging.debug('x', stack_info=True)")),

@@ -16,7 +16,7 @@ from sections import PRIMARY, printed, sections
 
 from amp_lessons.amp.errors import catalogue
 from amp_lessons.core.catalogue import lesson_called
-from amp_lessons.exercises.checks import find
+from amp_lessons.exercises.checks import find_exercise
 from amp_lessons.exercises.checks.authoring.exercise_parser import read_cells
 from amp_lessons.lessons.clinic import (
     BY_NUMBER,
@@ -178,7 +178,7 @@ SHOWN = {
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_the_broken_program_shows_its_fault(name, capsys):
-    path = find(name).path
+    path = find_exercise(name).path
     names: dict[str, object] = {}
     for cell in [*read_cells(path.with_name("sheet.py")), *read_cells(path)]:
         if cell.kind in ("given", "demo"):
@@ -187,7 +187,7 @@ def test_the_broken_program_shows_its_fault(name, capsys):
 
 
 def test_a_check_does_not_pass_on_the_warnings_of_our_own_wrong_answers(recwarn):
-    exercise = find("fix_ported")
+    exercise = find_exercise("fix_ported")
     mistakes = exercise.answer_key.diagnosis.mistakes
     (switched_off,) = [mistake for mistake in mistakes if mistake.slug == "switched-off"]
     verdict = exercise.evaluate(*exercise.public.answer(switched_off.answers[0].source))

@@ -21,6 +21,7 @@ from amp_lessons.app.home import DRAWN
 from amp_lessons.core.catalogue import HOME, LESSONS, exercise_info, paths_with
 from amp_lessons.exercises import checks
 from amp_lessons.exercises.checks.authoring.exercise_parser import BEGIN, END
+from amp_lessons.lessons.widgets import loss_scale_lab
 from amp_lessons.quiz import bank
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -174,7 +175,7 @@ def solution_lines() -> dict[str, set[str]]:
     """For each sheet, the lines of its solutions that no public part has."""
     found = {}
     for lesson in LESSONS:
-        exercises = [checks.find(info.name) for info in lesson.exercises]
+        exercises = [checks.find_exercise(info.name) for info in lesson.exercises]
         given = "".join(cell.text for each in exercises for cell in each.public.cells)
         lines = {line.strip() for each in exercises for line in each.solved().splitlines()}
         if exercises:
@@ -335,6 +336,7 @@ def test_each_prediction_is_asked_once_and_stands_right_above_its_result():
                 found += ids
                 assert cell.source == f'predict("{ids[0]}")', name
                 assert result.outputs, f"{name}: {ids[0]} has no result below it"
+        found += [loss_scale_lab.ASKED for cell in code if cell.source == "LossScaleLab()"]
     assert sorted(found) == sorted(each.id for each in bank.load().predictions)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pydoc
 import re
 from pathlib import Path
 
@@ -125,6 +126,15 @@ def test_linked_headings_exist(subtests):
 def test_there_are_at_most_twelve_pages_and_one_for_a_class():
     assert len(PAGES[1:]) <= 12
     assert len((ROOT / "docs" / "classroom.md").read_text(encoding="utf-8").split()) <= 1_600
+
+
+def test_the_page_for_a_model_is_one_to_read_and_says_where_the_rest_is():
+    page = (ROOT / "docs" / "your_model.md").read_text(encoding="utf-8")
+    assert len(page.split()) <= 3_000
+    named = re.findall(r"(?:pydoc|…) (amp_lessons[\w.]+)", page)
+    assert len(named) >= 6
+    for name in named:
+        assert len(pydoc.render_doc(name)) > 1_000, name
 
 
 def test_every_page_of_the_docs_is_two_clicks_away():

@@ -57,7 +57,7 @@ def made(model: nn.Module, sizes: ChosenSizes, labels: bool) -> dict[str, Spec]:
         labels: whether a Hugging Face model gets labels too.
 
     Raises:
-        DoorError: for an input that has no rule here.
+        LoadError: for an input that has no rule here.
     """
     whole, adapted = model, cast(Any, model)
     if hasattr(model, "get_base_model"):  # peft's: its forward takes what the base model's does

@@ -189,12 +189,8 @@ def _named(text: str) -> Any:
 def _timm(wanted: ModelSpec) -> nn.Module:
     timm = library("timm")
     plain = wanted.timm.partition(".")[0]
-    if not timm.is_model(plain):
-        close = timm.list_models(f"{plain}*") or difflib.get_close_matches(
-            plain, timm.list_models()
-        )
-        near = f"; did you mean {' or '.join(close[:3])}?" if close else ""
-        raise LoadError(f"timm has no model {wanted.timm!r}{near}")
+    if not timm.is_model(plain):  # where `early` couldn't tell
+        raise LoadError(f"timm has no model {wanted.timm!r}")
     options = {"img_size": wanted.image_size} if wanted.image_size else {}
     try:
         model = targets.built(lambda: timm.create_model(plain, **options), wanted.real)

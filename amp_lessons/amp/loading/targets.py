@@ -6,7 +6,6 @@ nothing. One that needs real numbers, to load a checkpoint for instance, is then
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
 import inspect
@@ -23,6 +22,7 @@ from amp_lessons.amp.fake_tensors.errors import wants_gpu
 from amp_lessons.amp.fake_tensors.known import KnownValues, value_of
 from amp_lessons.amp.fake_tensors.modes import fake_mode, quiet, rng_kept
 from amp_lessons.amp.loading.captured_output import heard
+from amp_lessons.amp.loading.early import no_such_name
 from amp_lessons.amp.loading.model_spec import LoadError
 from amp_lessons.amp.loading.target_words import FAILURES, Target, file_of, in_words
 
@@ -34,7 +34,7 @@ def find(target: Target) -> Any:
         try:
             owner = getattr(owner, name)
         except AttributeError:
-            raise LoadError(f"{target.module} has no {target.path!r}{_near(owner, name)}") from None
+            raise no_such_name(target, name, dir(owner)) from None
         except FAILURES as error:  # a library that loads its parts when they are asked for
             raise LoadError(f"cannot import {target}: {in_words(error)}") from error
     return owner
@@ -210,8 +210,3 @@ def _cure(error: BaseException, target: Target) -> str:
 
 
 _DOWNLOADS = ("OfflineModeIsEnabled", "URLError", "ConnectionError", "ConnectError")
-
-
-def _near(owner: Any, name: str) -> str:
-    close = difflib.get_close_matches(name, dir(owner), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""

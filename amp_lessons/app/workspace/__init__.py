@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from amp_lessons.app.workspace.choosing import refuse_elsewhere
 from amp_lessons.app.workspace.copying import FOLDERS, START_PAGE, Copied, copy_course
 from amp_lessons.app.workspace.errors import WorkspaceError, cure_for_missing_course
 from amp_lessons.app.workspace.manifest import MANIFEST, MANIFEST_VERSION
@@ -32,6 +33,7 @@ __all__ = [
     "current_folder",
     "default_folder",
     "in_short",
+    "refuse_elsewhere",
     "reset",
     "trust",
 ]

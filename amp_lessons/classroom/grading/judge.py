@@ -23,9 +23,9 @@ LONGEST, LONGEST_LINE = 2000, 500
 def answer(header: dict[str, Any], evidence: bytes) -> Frame:
     """Judge evidence; or, where the question says ``"prepare"``, run the right answers first, and
     tell which modules that took."""
-    from amp_lessons.exercises.checks import find
+    from amp_lessons.exercises.checks import find_exercise
 
-    exercise = find(header["exercise"])
+    exercise = find_exercise(header["exercise"])
     if header.get("prepare"):
         with suppress(Exception):  # the verdict will say so
             _ = exercise.answer_key.diagnosis.expected

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from amp_lessons.classroom.grading.apart import keep_apart
 from amp_lessons.core import catalogue
-from amp_lessons.exercises.checks import closed, draws, find
+from amp_lessons.exercises.checks import closed, draws, find_exercise
 from amp_lessons.exercises.checks.closed import ClosedModule, room
 from amp_lessons.exercises.checks.probe import Case, Probe
 
@@ -23,7 +23,9 @@ _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 
 def probes(slug: str) -> dict[str, Probe]:
     """The probes of a lesson's exercises, by name."""
-    return {info.name: find(info.name).probe for info in catalogue.find_lesson(slug).exercises}
+    return {
+        info.name: find_exercise(info.name).probe for info in catalogue.find_lesson(slug).exercises
+    }
 
 
 def for_good(slug: str) -> list[ClosedModule]:

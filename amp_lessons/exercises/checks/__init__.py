@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from amp_lessons.exercises.checks.exercise import Exercise
 
 
-def find(name: str) -> Exercise:
+def find_exercise(name: str) -> Exercise:
     """The exercise with this name.
 
     Raises:

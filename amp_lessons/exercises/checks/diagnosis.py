@@ -149,7 +149,7 @@ class Diagnosis:
 
     # ---- one answer -----------------------------------------------------------------------------
 
-    def find(self, evidence: Any) -> Finding | Verdict:
+    def diagnose(self, evidence: Any) -> Finding | Verdict:
         """What a probe's evidence says about the answer."""
         cases = self.probe.all_cases
         if not isinstance(evidence, list) or len(evidence) != len(cases):

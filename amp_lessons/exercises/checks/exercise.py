@@ -74,7 +74,7 @@ class Exercise:
             answer: what the exercise asks for: a function, a class or a value.
         """
         reporter = self.reporter or reporters.of_notebook()
-        reporter.report(self, self.evidence(*answer))
+        reporter.report(self, self.evidence_of(*answer))
 
     def hint(self, number: int | None = None) -> None:
         """Show the next hint, or hint ``number`` (from 1)."""
@@ -124,7 +124,7 @@ class Exercise:
 
     # ---- the two parts --------------------------------------------------------------------------
 
-    def evidence(self, *answer: Any) -> Any:
+    def evidence_of(self, *answer: Any) -> Any:
         """Run the probe; give its data as it comes out of JSON, so that nothing else can."""
         from amp_lessons.exercises.checks.evidence import describe_error
         from amp_lessons.exercises.checks.serialize import UNATTEMPTED, as_json
@@ -146,7 +146,7 @@ class Exercise:
         """Judge a probe's data. Never raises: a check that fails says so in its verdict.
 
         Args:
-            evidence: as `evidence` returns it.
+            evidence: as `evidence_of` returns it.
             foreign: whether it comes from another process, and may be damaged or forged.
         """
         try:
@@ -166,15 +166,15 @@ class Exercise:
             if "error" in evidence:
                 return error_verdict(evidence["error"])
         with usual_torch():
-            found = self.find(evidence)
+            found = self.diagnose(evidence)
         if isinstance(found, Verdict):
             return found
         if not found.diagnosis:
             return Verdict(State.PASSED, self.lesson_learned)
         return Verdict(State.WRONG, self._message(found), found.diagnosis, found.seen)
 
-    def find(self, evidence: Any) -> Finding | Verdict:
-        return self.answer_key.diagnosis.find(evidence)
+    def diagnose(self, evidence: Any) -> Finding | Verdict:
+        return self.answer_key.diagnosis.diagnose(evidence)
 
     @property
     def lesson_learned(self) -> str:
@@ -201,7 +201,7 @@ class Exercise:
 
     def evaluate(self, *answer: Any) -> Verdict:
         """Probe and judge, with nothing displayed or saved."""
-        return self.verdict(self.evidence(*answer))
+        return self.verdict(self.evidence_of(*answer))
 
 
 COMMON_DIAGNOSES = {

@@ -213,9 +213,9 @@ def as_given(name: str) -> Callable[..., Verdict | None]:
 
     @cache
     def stub() -> list[Any]:
-        from amp_lessons.exercises.checks import find
+        from amp_lessons.exercises.checks import find_exercise
 
-        learners = find(name).public
+        learners = find_exercise(name).public
         return json.loads(as_json(learners.probe(*learners.answer(learners.stub))))
 
     def own(entries: list[Any], expected: list[Any]) -> Verdict | None:

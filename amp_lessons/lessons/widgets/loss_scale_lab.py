@@ -2,6 +2,9 @@
 
 It draws recorded runs (`loss_scale_runs`), and trains one for real when it is asked to. The page in
 `static/` draws. Where widgets don't run, a picture of four of the runs takes its place.
+
+The second of its two predictions is a question of the bank, and is noted in the log like every
+prediction of a lesson. The first has no right answer but a range of scales, so it isn't.
 """
 
 from __future__ import annotations
@@ -9,18 +12,25 @@ from __future__ import annotations
 import html
 import math
 import time
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
 import anywidget
 import traitlets
 
+from amp_lessons.core.progress import ProgressError
 from amp_lessons.lessons.widgets import loss_scale_runs
 from amp_lessons.lessons.widgets.files import module, style
 from amp_lessons.lessons.widgets.traits import Refused
+from amp_lessons.quiz import bank, log
+from amp_lessons.quiz.items import ChoiceItem
+from amp_lessons.quiz.marking import mark
 
 STAGES = ("guess", "cost", "live")
 COSTS = ("", "none", "twice", "same")
+"""No prediction, and the choices of `ASKED` in their order."""
+ASKED = "amp_in_20_minutes.scale_of_16"
 REPORT_EVERY = 5  # steps of a training here
 
 
@@ -63,7 +73,7 @@ class LossScaleLab(anywidget.AnyWidget):
     _css = style("widgets.css", "loss_scale_lab.css")
 
     data = traitlets.Dict().tag(sync=True)
-    scale_exponent = traitlets.Float(0.0).tag(sync=True)
+    scale_exponent = traitlets.Float().tag(sync=True)
     step = traitlets.Int(None, allow_none=True).tag(sync=True)
     stage = traitlets.Unicode("guess").tag(sync=True)
     guess = traitlets.Float(None, allow_none=True).tag(sync=True)
@@ -128,6 +138,17 @@ class LossScaleLab(anywidget.AnyWidget):
         except Exception as error:  # a bug of ours must not leave the page waiting
             told["problem"] = f"{type(error).__name__}: {error}"
         tell(done=True)
+
+    @traitlets.observe("stage")
+    def _note(self, change: dict[str, Any]) -> None:
+        """Note what the learner has predicted, when they have. Who skips it leaves no trace."""
+        if change["old"] != "cost" or change["new"] != "live" or not self.cost:
+            return
+        item = bank.load().find(ASKED)
+        assert isinstance(item, ChoiceItem), "it has choices"
+        score = mark(item, [COSTS.index(self.cost) - 1]).score
+        with suppress(ProgressError):  # `lab` has warned that nothing can be saved
+            log.append(log.LogEntry(log.now(), ASKED, score, where="lesson"))
 
     @traitlets.validate("scale_exponent", "guess")
     def _check_exponent(self, proposal: dict[str, Any]) -> float | None:

@@ -69,6 +69,26 @@ def casts(rng: random.Random) -> Draft | None:
     )
     each = 1 + loop.bias
     whole = count(each * loop.layers, "parameter")
+    found = mistakes(loop.casts, 0.0, _wrong_counts(loop))
+    if found is None:
+        return None
+    code = _code(loop)
+    return {
+        "prompt": "How many casts from FP32 to BF16 does the loop make?",
+        "code": code,
+        "hint": "Count the casts of the input and of the parameters apart. Which of them does the "
+        "cache keep, and how long?",
+        "source": SOURCE,
+        "answer": loop.casts,
+        "unit": "cast" if loop.casts == 1 else "casts",
+        "explanation": _explained(loop, whole),
+        "mistake": found,
+        "proof": _PROOF,
+    }
+
+
+def _wrong_counts(loop: Loop) -> list[tuple[int, str]]:
+    """Counts that people come to, and what they have overlooked."""
     wrong = [
         (
             loop.of_parameters() if loop.of_inputs else loop.casts + loop.batches,
@@ -106,22 +126,7 @@ def casts(rng: random.Random) -> Draft | None:
             "This casts the input of each layer. From the second layer on, it's BF16 already.",
         )
     )
-    found = mistakes(loop.casts, 0.0, wrong)
-    if found is None:
-        return None
-    code = _code(loop)
-    return {
-        "prompt": "How many casts from FP32 to BF16 does the loop make?",
-        "code": code,
-        "hint": "Count the casts of the input and of the parameters apart. Which of them does the "
-        "cache keep, and how long?",
-        "source": SOURCE,
-        "answer": loop.casts,
-        "unit": "cast" if loop.casts == 1 else "casts",
-        "explanation": _explained(loop, whole),
-        "mistake": found,
-        "proof": _PROOF,
-    }
+    return wrong
 
 
 def _explained(loop: Loop, whole: str) -> str:

@@ -78,6 +78,34 @@ def state_bytes(rng: random.Random) -> Draft | None:
     many, kept = rng.choice(SIZES + LARGE), MOMENTS[optimizer]
     total = many * recipe.each(optimizer)
     tolerance = 0.02
+    wrong = [(value / 1e9, why) for value, why in _wrong_totals(recipe, optimizer, many)]
+    found = mistakes(total / 1e9, tolerance, wrong)
+    if found is None:
+        return None
+    parts = [f"{recipe.weight} bytes for the weight", f"{recipe.gradient} for the gradient"]
+    if recipe.master:
+        parts.append(f"{recipe.master} for the FP32 copy")
+    if kept:
+        parts.append(f"{recipe.moment * kept} for the optimizer's state")
+    return {
+        "prompt": f"A model with {params(many)} parameters is trained {recipe.words}. The "
+        f"optimizer is {_optimizer(recipe, optimizer)}. How many GB (10⁹ bytes) do parameters, "
+        "gradients and optimizer state take together, without activations?",
+        "hint": "Bytes for each parameter: what is kept of it between two steps, and in which "
+        "dtype? Then times the parameters.",
+        "source": "torch 2.13, torch/optim; Rajbhandari et al. 2020, arXiv 1910.02054, section 3.1",
+        "answer": total / 1e9,
+        "unit": "GB",
+        "tolerance": tolerance,
+        "explanation": f"{recipe.why} With {optimizer} that makes {listed(parts)}: "
+        f"{recipe.each(optimizer)} bytes for each parameter, and {amount(total / 1e9)} GB in all.",
+        "mistake": found,
+    }
+
+
+def _wrong_totals(recipe: Recipe, optimizer: str, many: float) -> list[tuple[float, str]]:
+    """Bytes that people come to, and what they have overlooked."""
+    kept, total = MOMENTS[optimizer], many * recipe.each(optimizer)
     wide = recipe.master or recipe.weight == 4
     wrong = [
         (
@@ -126,28 +154,7 @@ def state_bytes(rng: random.Random) -> Draft | None:
                 "they are not part of the state.",
             )
         )
-    found = mistakes(total / 1e9, tolerance, [(value / 1e9, why) for value, why in wrong])
-    if found is None:
-        return None
-    parts = [f"{recipe.weight} bytes for the weight", f"{recipe.gradient} for the gradient"]
-    if recipe.master:
-        parts.append(f"{recipe.master} for the FP32 copy")
-    if kept:
-        parts.append(f"{recipe.moment * kept} for the optimizer's state")
-    return {
-        "prompt": f"A model with {params(many)} parameters is trained {recipe.words}. The "
-        f"optimizer is {_optimizer(recipe, optimizer)}. How many GB (10⁹ bytes) do parameters, "
-        "gradients and optimizer state take together, without activations?",
-        "hint": "Bytes for each parameter: what is kept of it between two steps, and in which "
-        "dtype? Then times the parameters.",
-        "source": "torch 2.13, torch/optim; Rajbhandari et al. 2020, arXiv 1910.02054, section 3.1",
-        "answer": total / 1e9,
-        "unit": "GB",
-        "tolerance": tolerance,
-        "explanation": f"{recipe.why} With {optimizer} that makes {listed(parts)}: "
-        f"{recipe.each(optimizer)} bytes for each parameter, and {amount(total / 1e9)} GB in all.",
-        "mistake": found,
-    }
+    return wrong
 
 
 def _optimizer(recipe: Recipe, optimizer: str) -> str:

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from amp_lessons.exercises.checks import find, messages
+from amp_lessons.exercises.checks import find_exercise, messages
 from amp_lessons.exercises.checks.serialize.compare import exactly
 from amp_lessons.exercises.checks.verdict import State
 
@@ -91,7 +91,7 @@ def {}(*args):
 
 @pytest.mark.parametrize("name", ["fix_step", "fix_stuck", "accumulate"])
 def test_a_learner_reads_of_the_earlier_line(name):
-    exercise = find(name)
+    exercise = find_exercise(name)
     verdict = exercise.evaluate(*exercise.public.answer(IN_PLACE.format(name)))
     assert verdict.state is State.ERROR
     assert verdict.message.startswith("RuntimeError: one of the variables needed")

@@ -239,7 +239,7 @@ SHEETS = [lesson for lesson in catalogue.LESSONS if lesson.exercises]
 def test_what_is_closed_is_there():
     """Each room has functions, and each exercise closes what its sheet closes, but for loans."""
     for lesson in SHEETS:
-        probes = [checks.find(info.name).probe for info in lesson.exercises]
+        probes = [checks.find_exercise(info.name).probe for info in lesson.exercises]
         ours = {name for probe in probes for name in probe.own if room(name).ours}
         for probe in probes:
             assert set(probe.closed) == (ours - set(probe.lent)) | set(probe.own)
@@ -256,5 +256,5 @@ def test_the_bit_explorer_cannot_decode_for_an_answer():
         explorer.code = int(code)
         return explorer.stored
 
-    verdict = checks.find("decode_bits").evaluate(answer)
+    verdict = checks.find_exercise("decode_bits").evaluate(answer)
     assert (verdict.state, verdict.diagnosis) == (State.WRONG, "ready-made")

@@ -30,7 +30,7 @@ def test_the_parts_of_a_file(tmp_path):
 
 def test_the_public_part_is_read_without_the_answer_key(tmp_path):
     exercise = toy(tmp_path, public_part(WHOLE))
-    assert exercise.evidence(lambda x: x * x)[0] == {"value": 9}
+    assert exercise.evidence_of(lambda x: x * x)[0] == {"value": 9}
     assert "y * y" not in exercise.path.read_text()
     verdict = exercise.evaluate(lambda x: x * x)
     assert verdict.check_failed
@@ -76,7 +76,7 @@ def found(tmp_path, text, check) -> str:
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch, tmp_path):
     """The tool knows exercises by name; here the name is that of the file in the test's folder."""
-    monkeypatch.setattr(check_exercises, "find", lambda name: toy(tmp_path, _now["text"]))
+    monkeypatch.setattr(check_exercises, "find_exercise", lambda name: toy(tmp_path, _now["text"]))
     check_exercises.entries.cache_clear()
     yield
     check_exercises.entries.cache_clear()

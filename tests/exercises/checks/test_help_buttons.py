@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from amp_lessons.core import output_box, progress
-from amp_lessons.exercises.checks import find
+from amp_lessons.exercises.checks import find_exercise
 from amp_lessons.exercises.checks.help_buttons import HelpButtons
 
 NAME = "next_float"
@@ -35,7 +35,7 @@ def in_shell(monkeypatch):
 
 def test_buttons_stand_below_a_verdict_in_a_page(in_shell):
     drawn = in_shell(cellId="a cell")
-    find(NAME).check(lambda x: None)
+    find_exercise(NAME).check(lambda x: None)
     box, buttons = drawn
     assert "text/html" in box
     assert isinstance(buttons, HelpButtons)
@@ -43,15 +43,15 @@ def test_buttons_stand_below_a_verdict_in_a_page(in_shell):
 
 def test_where_a_program_runs_the_cell_there_are_none(in_shell, capsys, monkeypatch):
     drawn = in_shell()
-    find(NAME).check(lambda x: None)
+    find_exercise(NAME).check(lambda x: None)
     assert len(drawn) == 1
     monkeypatch.undo()
-    find(NAME).check(lambda x: None)
+    find_exercise(NAME).check(lambda x: None)
     assert "hint()" in capsys.readouterr().out
 
 
 def test_hints_come_one_at_a_time():
-    exercise = find(NAME)
+    exercise = find_exercise(NAME)
     buttons = HelpButtons(exercise)
     for number, _ in enumerate(exercise.hints, 1):
         assert buttons.more_hints
@@ -65,24 +65,24 @@ def test_hints_come_one_at_a_time():
 
 
 def test_the_solution_gives_up_once():
-    buttons = HelpButtons(find(NAME))
+    buttons = HelpButtons(find_exercise(NAME))
     assert buttons.gives_up
     buttons._on_message(buttons, "solution", [])
     assert "Solution" in buttons.shown[-1]
     assert progress.load()[NAME].gave_up_at
     assert not buttons.gives_up
-    assert not HelpButtons(find(NAME)).gives_up
+    assert not HelpButtons(find_exercise(NAME)).gives_up
 
 
 def test_after_a_pass_the_solution_is_open():
     progress.record_check(NAME, "passed")
-    buttons = HelpButtons(find(NAME))
+    buttons = HelpButtons(find_exercise(NAME))
     assert not buttons.gives_up
     buttons.solution()
     assert progress.load()[NAME].gave_up_at is None
 
 
 def test_nothing_is_shown_but_the_buttons():
-    data, _ = HelpButtons(find(NAME))._repr_mimebundle_()
+    data, _ = HelpButtons(find_exercise(NAME))._repr_mimebundle_()
     assert data["text/plain"] == ""
     assert "application/vnd.jupyter.widget-view+json" in data

@@ -37,9 +37,9 @@ from amp_lessons.core.catalogue import LESSONS
 
 names = [info.name for lesson in LESSONS for info in lesson.exercises]
 for name in names:
-    exercise = checks.find(name)
+    exercise = checks.find_exercise(name)
     assert len(exercise.probe.all_cases) > 0
-    exercise.evidence(lambda *args, **kwargs: None)  # the probe runs
+    exercise.evidence_of(lambda *args, **kwargs: None)  # the probe runs
     exercise.hints, exercise.public.stub
     assert exercise.verdict([{"value": 0}]).check_failed, name
 
@@ -99,7 +99,7 @@ def solution_lines() -> dict[str, list[str]]:
     files = {path: path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")}
     found = {}
     for name in EXERCISES:
-        exercise = checks.find(name)
+        exercise = checks.find_exercise(name)
         given = exercise.public.stub + "".join(cell.text for cell in exercise.public.cells)
         others = "".join(text for path, text in files.items() if path != exercise.path)
         lines = {line.strip() for line in exercise.solved().splitlines()}
@@ -150,7 +150,7 @@ def test_the_search_finds_a_line_that_is_there(output):
 def test_no_cut_file_holds_a_secret_cell(cut_copy, subtests):
     for name in EXERCISES:
         with subtests.test(name):
-            topic = cut_copy / "amp_lessons/exercises" / checks.find(name).lesson.slug
+            topic = cut_copy / "amp_lessons/exercises" / checks.find_exercise(name).lesson.slug
             text = (topic / f"{name}.py").read_text()
             ast.parse(text)
             for word in ("# %% wrong", "# %% right", "# %% judge", "# %% passed", "BEGIN SOLUTION"):
@@ -162,7 +162,7 @@ def test_a_probe_knows_no_right_answer(subtests):
     """The public part of a file names nothing of the answer key."""
     for name in EXERCISES:
         with subtests.test(name):
-            names = set(checks.find(name).public.names)
+            names = set(checks.find_exercise(name).public.names)
             assert "judge" not in names
             assert not any(
                 module.startswith("amp_lessons.exercises.checks.diagnosis") for module in names

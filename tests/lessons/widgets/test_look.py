@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from amp_lessons.core.es_modules import read_static
+from amp_lessons.exercises.checks.help_buttons import STATIC as CHECKS
 from amp_lessons.lessons.widgets.files import FOLDERS, style
 
 TEXT = 4.5  # WCAG 2.2, 1.4.3
@@ -94,6 +96,14 @@ def test_each_selector_stands_below_its_widget(sheet: str) -> None:
             assert re.fullmatch(SCOPES[sheet], scope), selector
             if sheet == "widgets.css":
                 assert scope in ROOTS, f"no widget has the root {scope}: {selector}"
+
+
+def test_the_look_of_the_buttons_below_a_question_and_a_verdict_is_in_one_place() -> None:
+    """widgets.css goes wherever a quiz, a page of questions or the buttons of a check go."""
+    look = re.compile(r"(?<![\w-])(?:button|\.amp-primary)\b[^{};]*\{[^}]*(?:background|padding)")
+    assert look.search(read_static("widgets.css"))
+    for css in (style("question.css"), read_static("help_buttons.css", CHECKS)):
+        assert not look.search(css)
 
 
 def test_a_selector_without_a_scope_is_found() -> None:

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pages
@@ -17,9 +18,14 @@ import traitlets
 from amp_lessons.amp.training import fixed_scale
 from amp_lessons.core import catalogue
 from amp_lessons.core.pictures import CURVES
+from amp_lessons.core.progress import ProgressError
 from amp_lessons.lessons.widgets import LossScaleLab
 from amp_lessons.lessons.widgets import loss_scale_runs as runs
+from amp_lessons.lessons.widgets.files import module
+from amp_lessons.lessons.widgets.loss_scale_lab import ASKED, COSTS
 from amp_lessons.lessons.widgets.loss_scale_picture import loss_scale_picture, sentence
+from amp_lessons.quiz import bank, log, schedule
+from amp_lessons.quiz.items import ChoiceItem
 
 # ---- Python ------------------------------------------------------------------------------------
 
@@ -66,6 +72,61 @@ def test_traits_that_it_refuses(name: str, value: Any, message: str) -> None:
     with pytest.raises(traitlets.TraitError, match=re.escape(message)):
         setattr(lab, name, value)
     assert getattr(lab, name) == before
+
+
+# ---- the prediction in the log -------------------------------------------------------------------
+
+
+def logged() -> list[tuple[str, float, str]]:
+    return [(each.item, each.score, each.where) for each in log.read().entries]
+
+
+@pytest.mark.parametrize(("cost", "score"), [("none", 0.0), ("twice", 0.0), ("same", 1.0)])
+def test_a_prediction_is_in_the_log_as_those_of_the_lessons_are(cost: str, score: float) -> None:
+    lab = LossScaleLab()
+    lab.set_state({"stage": "cost", "guess": 5.0})
+    assert logged() == []
+    lab.set_state({"stage": "live", "cost": cost})  # the page sends both at once
+    lab.set_state({"scale_exponent": 4.0})
+    assert logged() == [(ASKED, score, "lesson")]
+    due = schedule.due(log.read().entries, bank.load(), {}, now=log.now() + timedelta(days=1))
+    assert (ASKED in due.now) == (score == 0), "the drill comes back to what was missed"
+
+
+def test_who_skips_the_predictions_leaves_no_trace() -> None:
+    LossScaleLab().set_state({"stage": "live"})
+    halfway = LossScaleLab()
+    halfway.set_state({"stage": "cost", "guess": 5.0})
+    halfway.set_state({"stage": "live"})
+    LossScaleLab(16, predict=False).set_state({"scale_exponent": 5.0})
+    assert logged() == []
+
+
+def test_a_log_that_cannot_be_written_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: Any) -> None:
+        raise ProgressError("the disk is full")
+
+    monkeypatch.setattr(log, "append", full)
+    lab = LossScaleLab()
+    lab.set_state({"stage": "cost"})
+    lab.set_state({"stage": "live", "cost": "same"})
+    assert lab.stage == "live"
+
+
+def test_the_lab_and_the_bank_ask_the_same() -> None:
+    script = module("loss_scale_lab.mjs")
+    (table,) = re.findall(r"const COSTS = \{(.*?)\};", script, re.DOTALL)
+    shown = dict(re.findall(r'(\w+): "([^"]+)"', table))
+    item = bank.load().find(ASKED)
+    assert isinstance(item, ChoiceItem)
+    assert tuple(shown) == COSTS[1:]
+    assert [each.text.lower() for each in item.choices] == [t.lower() for t in shown.values()]
+    run, fp32 = runs.run_at(4.0), runs.recorded()["fp32"]
+    between = run["snapshots"][0]["between"]
+    assert f"{between['zero'] / between['total']:.0%} of the gradients" in item.prompt
+    assert f"ends at {run['errors'][-1] * runs.UNIT:.3f}, as in FP32" in item.choices[2].why
+    assert f"{fp32['errors'][-1] * runs.UNIT:.3f}" in item.choices[2].why
+    assert f"ends at {runs.run_at(2.0)['errors'][-1] * runs.UNIT:.3f}" in item.choices[2].why
 
 
 def test_training_here_tells_how_far_it_is() -> None:

@@ -193,7 +193,7 @@ def survey(
         precisions: which of `memory.PRECISIONS`.
 
     Raises:
-        DoorError: for an optimizer or a device that is not known.
+        LoadError: for an optimizer or a device that is not known.
         TraceError: if no precision can be traced.
     """
     if optimizer not in OPTIMIZERS:
@@ -201,77 +201,108 @@ def survey(
     if device not in ("cpu", "cuda"):
         raise LoadError(f"--device {device}: choose cuda or cpu")
     check_model(given.model)
-    inner = getattr(given.model, "_orig_mod", given.model)
-    check_inputs(inner, given.args, dict(given.kwargs))
+    step = _Step(given, OPTIMIZERS[optimizer], device, loss, target, train, gpu)
+    check_inputs(step.inner, given.args, dict(given.kwargs))
     check_device(device)
     batch = batch_of(given)
-    more = with_batch(given, 2 * batch) if batch else None
-    more_target = of_batch(target, batch, 2 * batch) if batch else None
+    doubled = step.with_batch(batch, 2 * batch) if batch else None
+    at, modules, left_out = _by_precision(step, precisions)
+    twice, unknown = _by_precision_doubled(doubled, at) if doubled else ({}, [])
+    notes = dict.fromkeys([*_notes(given.model, device, gpu), *left_out, *unknown])
+    return Survey(given.name, device, optimizer, batch, at, twice, modules, tuple(notes))
 
-    def count(
-        what: LoadedModel, precision: str, wanted: Any
-    ) -> tuple[Memory, tuple[ModuleMemory, ...]]:
+
+@dataclass(frozen=True)
+class _Step:
+    """A training step, but for its precision. The fields are arguments of `survey`."""
+
+    given: LoadedModel
+    optimizer: str
+    device: str
+    loss: Loss | None
+    target: Any
+    train: bool | None
+    gpu: str | None
+
+    @property
+    def inner(self) -> nn.Module:
+        """The model, also where `torch.compile` has wrapped it."""
+        return getattr(self.given.model, "_orig_mod", self.given.model)
+
+    def with_batch(self, old: int, new: int) -> _Step:
+        """The same step with another batch size."""
+        target = of_batch(self.target, old, new)
+        return replace(self, given=with_batch(self.given, new), target=target)
+
+    def counted(self, precision: str) -> tuple[Memory, tuple[ModuleMemory, ...]]:
+        """Its memory, and what each module adds. Raises `TraceError` if it can't run."""
         return memory_by_module(
-            what.model,
-            *what.args,
+            self.given.model,
+            *self.given.args,
             precision=precision,
-            optimizer=OPTIMIZERS[optimizer],
-            loss=loss,
-            target=wanted,
-            device=device,
-            kwargs=what.kwargs,
-            train=train,
-            gpu=gpu,
+            optimizer=self.optimizer,
+            loss=self.loss,
+            target=self.target,
+            device=self.device,
+            kwargs=self.given.kwargs,
+            train=self.train,
+            gpu=self.gpu,
         )
 
-    def raises(precision: str) -> str:
-        """Why a step in this precision can't run, although fake tensors run it; "" if it can."""
+    def raises(self, precision: str) -> str:
+        """Why it can't run in this precision, although fake tensors run it; "" if it can."""
         floats = torch.bfloat16 if precision == "bf16" else None
         low = AUTOCAST[precision]
         asked = TraceRequest(
-            inner, given.args, device, low or torch.float16, given.kwargs, loss, target, train,
-            gpu=gpu, floats=floats,
+            self.inner, self.given.args, self.device, low or torch.float16, self.given.kwargs,
+            self.loss, self.target, self.train, gpu=self.gpu, floats=floats,
         )  # fmt: skip
         return what_raises(asked, low is not None)
 
+
+def _by_precision(
+    step: _Step, precisions: tuple[str, ...]
+) -> tuple[dict[str, Memory], dict[str, tuple[ModuleMemory, ...]], list[str]]:
+    """The memory of a step and of its modules; and why precisions were left out.
+
+    Raises:
+        TraceError: if no precision can be traced.
+    """
     at: dict[str, Memory] = {}
     modules: dict[str, tuple[ModuleMemory, ...]] = {}
-    twice: dict[str, Memory] = {}
-    notes = _notes(given.model, device)
-    if device == "cuda":
-        notes.append(
-            f"attention is counted as PyTorch {settings().torch} runs it on the "
-            f"{gpu_named(gpu).upper()}; --gpu names another GPU"
-        )
+    left_out: list[str] = []
     # Most models raise in no precision, and then one look is enough: float16 is the pickiest.
-    pickiest = raises("amp fp16")
+    pickiest = step.raises("amp fp16")
     for precision in precisions:
-        trouble = pickiest and (pickiest if precision == "amp fp16" else raises(precision))
+        trouble = pickiest and (pickiest if precision == "amp fp16" else step.raises(precision))
         if trouble:
-            notes.append(f"{precision} is left out: this step raises: {trouble}")
+            left_out.append(f"{precision} is left out: this step raises: {trouble}")
             continue
         try:
-            at[precision], modules[precision] = count(given, precision, target)
+            at[precision], modules[precision] = step.counted(precision)
         except TraceError as error:
             if precision == "fp32" or not (at or pickiest):
                 raise
-            notes.append(f"{precision} is left out: {error}")
-            continue
+            left_out.append(f"{precision} is left out: {error}")
+    if not at:
+        raise TraceError(left_out[-1], kind=MODEL_RAISES)
+    return at, modules, left_out
+
+
+def _by_precision_doubled(
+    doubled: _Step, at: Mapping[str, Memory]
+) -> tuple[dict[str, Memory], list[str]]:
+    """The memory of a step with twice the batch; {} and why, where it can't run."""
+    twice: dict[str, Memory] = {}
+    for precision in at:
         if precision == "amp bf16" and at.get("amp fp16") == at[precision] and twice:
             twice[precision] = twice["amp fp16"]  # the same ops in formats of the same size
-        elif more is not None:
-            try:
-                twice[precision] = count(more, precision, more_target)[0]
-            except TraceError as error:
-                more = None
-                notes.append(f"other batch sizes can't be told: {error}")
-    if not at:
-        raise TraceError(notes[-1], kind=MODEL_RAISES)
-    if more is None:
-        twice.clear()
-    return Survey(
-        given.name, device, optimizer, batch, at, twice, modules, tuple(dict.fromkeys(notes))
-    )
+            continue
+        try:
+            twice[precision] = doubled.counted(precision)[0]
+        except TraceError as error:
+            return {}, [f"other batch sizes can't be told: {error}"]
+    return twice, []
 
 
 def _with_optimizer(memory: Memory, optimizer: str) -> Memory:
@@ -279,7 +310,7 @@ def _with_optimizer(memory: Memory, optimizer: str) -> Memory:
     return replace(memory, optimizer=copies * memory.gradients)
 
 
-def _notes(model: nn.Module, device: str) -> list[str]:
+def _notes(model: nn.Module, device: str, gpu: str | None) -> list[str]:
     notes = []
     if any(isinstance(module, nn.RNNBase) for module in model.modules()):
         keeps = "keeps a workspace of its own for an RNN's backward"
@@ -293,4 +324,9 @@ def _notes(model: nn.Module, device: str) -> list[str]:
     if parameters - {torch.float32}:
         names = ", ".join(sorted(str(dtype).partition(".")[2] for dtype in parameters))
         notes.append(f"the parameters are in {names}, so the first columns are not pure float32")
+    if device == "cuda":
+        notes.append(
+            f"attention is counted as PyTorch {settings().torch} runs it on the "
+            f"{gpu_named(gpu).upper()}; --gpu names another GPU"
+        )
     return notes

@@ -658,9 +658,10 @@ function render({ model, el }) {
 }
 
 // The lab on a page of its own, with the `data` of a Python LossScaleLab. `python(message)` gives a
-// promise of what `trained` becomes; without it there is nothing to train in.
+// promise of what `trained` becomes; without it there is nothing to train in. Without a
+// `scale_exponent`, the first run is shown.
 export function mount(el, values, python) {
-  const start = { scale_exponent: 0, step: null, stage: "guess", guess: null, cost: "", searched: false, trained: {} };
+  const start = { step: null, stage: "guess", guess: null, cost: "", searched: false, trained: {} };
   const model = plainModel({ ...start, ...values });
   if (python) model.send = async (message) => model.set("trained", await python(message));
   render({ model, el });
