@@ -10,6 +10,7 @@ from math import isclose, isnan
 from pathlib import Path
 from typing import Any
 
+import build_notebooks as build
 import nbformat
 import pytest
 import torch
@@ -454,8 +455,6 @@ def test_lost_updates_are_where_the_page_says():
 
 
 def test_the_build_puts_the_course_s_table_of_gpus_on_the_page():
-    from test_build import build
-
     page = build.home_product(ROOT / "sources").notebook
     (cell,) = (cell.source for cell in page.cells if "| GPU |" in cell.source)
     rows = [line for line in cell.split("| GPU |")[1].splitlines() if line.startswith("| ")]
