@@ -6,10 +6,12 @@ Without JavaScript the page is a list of all entries, by section.
 from __future__ import annotations
 
 import html
+import re
 from typing import Any
 
-from amp_lessons.amp.errors import catalogue, search, similarity
+from amp_lessons.amp.errors import catalogue, pasted, search, similarity
 from amp_lessons.amp.errors.catalogue import Entry
+from amp_lessons.lessons.widgets.error_lookup import EXAMPLES
 from amp_lessons.quiz.markup import inline_html
 from website import places
 from website.pages import Page
@@ -27,11 +29,18 @@ SECTIONS = {
 
 
 def data() -> dict[str, Any]:
-    """What the search in JavaScript needs: the entries, and the numbers and words of the Python one."""
+    """What the search in JavaScript needs: the entries, and the words of the one in Python."""
     return {
         "entries": [_plain(each) for each in catalogue.load()],
         "words": similarity.plain_data(),
+        "examples": list(EXAMPLES),
+        "ends": [pasted.HEAD, pasted.TAIL],
     }
+
+
+def for_javascript(pattern: str) -> str:
+    """A pattern as JavaScript writes it: only named groups differ in what the entries use."""
+    return re.sub(r"\(\?P=(\w+)\)", r"\\k<\1>", pattern.replace("(?P<", "(?<"))
 
 
 def _plain(entry: Entry) -> dict[str, Any]:
@@ -39,8 +48,8 @@ def _plain(entry: Entry) -> dict[str, Any]:
         "id": entry.id,
         "title": entry.title,
         "kind": entry.kind,
-        "patterns": list(entry.patterns),
-        "general": [each.pattern for each in search.general_patterns(entry)],
+        "patterns": [for_javascript(each) for each in entry.patterns],
+        "general": [for_javascript(each.pattern) for each in search.general_patterns(entry)],
         "words": list(entry.words),
         "seen": entry.seen,
         "parts": search.parts(entry),
@@ -50,7 +59,7 @@ def _plain(entry: Entry) -> dict[str, Any]:
 
 def _rows(entry: Entry, page: str) -> list[list[str]]:
     """What is told of an entry, as names and HTML."""
-    slug = entry.lesson
+    lesson = f"lesson {html.escape(entry.lesson_title)}"
     links = "<br>".join(
         f'<a href="{html.escape(link)}">{html.escape(link.removeprefix("https://"))}</a>'
         for link in entry.links
@@ -63,7 +72,7 @@ def _rows(entry: Entry, page: str) -> list[list[str]]:
         ["Versions", inline_html(entry.versions)],
         [
             "Lesson",
-            f'<a href="{places.lesson_page(slug)}">lesson {html.escape(entry.lesson_title)}</a>',
+            f'<a href="{places.lesson_page(entry.lesson)}">{lesson}</a>',
         ],
         ["Links", links],
     ]
@@ -78,8 +87,9 @@ def page(to: Places) -> Page:
         shown.append(f'<h2 id="{section}">{html.escape(SECTIONS[section])}</h2>')
         shown += map(_entry, catalogue.in_section(catalogue.load(), section))
     opening = (
-        "<h1>Look up an error</h1><p>Paste the message or the whole traceback, or say what you see. "
-        "You get the cause and the cure, and for some errors the popular cure that doesn't work.</p>"
+        "<h1>Look up an error</h1><p>Paste the message or the whole traceback, or say what you "
+        "see. You get the cause and the cure, and for some errors the popular cure that doesn't "
+        "work.</p>"
     )
     given = html.escape('{"values":{},"data":["data/errors.json"]}', quote=True)
     box = f'<div class="live" data-widget="error_lookup" data-given="{given}"></div>'

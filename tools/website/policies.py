@@ -49,13 +49,15 @@ def page() -> Page:
     )
     content = (
         "<h1>What autocast does to each op</h1>"
-        "<p>Each row is an op, recorded under CUDA's autocast rules and a CPU's. The three dtypes are "
-        "those of the result for 16-bit, FP32 and mixed input; a dash means that there is no result. "
+        "<p>Each row is an op, recorded under CUDA's autocast rules and a CPU's. The three dtypes "
+        "are those of the result for 16-bit, FP32 and mixed input. A dash means that there is no "
+        "result. "
         "CUDA's rules were asked on fake tensors, with no GPU.</p>"
         '<div id="policy-controls"></div>'
         f'<p id="policy-told" role="status">torch {version}, float16</p>'
         '<div class="table"><table id="policy-table"><thead><tr><th scope="col">op</th>'
-        f'<th scope="col">CUDA</th><th scope="col">CPU</th></tr></thead><tbody>{rows}</tbody></table></div>'
+        f'<th scope="col">CUDA</th><th scope="col">CPU</th></tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>"
     )
     return Page(
         places.POLICY,

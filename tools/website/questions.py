@@ -1,4 +1,4 @@
-"""Questions on a page: a form that works without JavaScript, and the data of the box that replaces it.
+"""Questions on a page: a form that works without JavaScript, and the data of the live box.
 
 The data is that of the page of questions (`quiz.exports.page`), and the box and the marking are the
 modules of `quiz.static` and `quiz.exports.static`, as they are. `questions.mjs` puts them together.

@@ -23,20 +23,19 @@ from website.text import Text, github_anchor, jupyter_anchor
 
 ROOT = Path(__file__).resolve().parents[2]
 WHAT = (
-    "A free interactive course on PyTorch's automatic mixed precision: predict what 16-bit training "
-    "does, see it happen, and know how to fix it."
+    "An interactive course on PyTorch's automatic mixed precision: predict what 16-bit training "
+    "does, see it happen, and learn to fix what goes wrong."
 )
+PARTS = {places.NUMBERS: "## The page of numbers", places.GLOSSARY: "## Glossary"}
+"""How the cell of the home notebook begins that is a page here."""
 _HREF = re.compile(r'href="([^"]+)"')
 
 
 def home_anchors() -> dict[str, str]:
     """The page of each heading of the home notebook that isn't on the front page."""
     found = {}
-    for page, source in (
-        (places.NUMBERS, _part("## The page of numbers")),
-        (places.GLOSSARY, _part("## Glossary")),
-    ):
-        for heading in re.findall(r"^#{2,3} (.+)$", source, re.MULTILINE):
+    for page, beginning in PARTS.items():
+        for heading in re.findall(r"^#{2,3} (.+)$", _part(beginning), re.MULTILINE):
             found[jupyter_anchor(heading)] = page
     return found
 
@@ -57,11 +56,12 @@ def front(to: Places) -> Page:
     content = (
         "<h1>Mixed precision in PyTorch</h1>"
         f'<p class="lead">{html.escape(WHAT)}</p>'
-        f'<p><a class="start" href="{places.lesson_page(first.slug)}">Start: {html.escape(first.title)}</a> '
+        f'<p><a class="start" href="{places.lesson_page(first.slug)}">'
+        f"Start: {html.escape(first.title)}</a> "
         f'<span class="beside">{first.minutes} minutes, nothing to install</span></p>'
         "<h2>Drag the loss scale and see training come back to life</h2>"
-        "<p>FP16 loses small gradients. This network learns nothing, until you multiply its loss by "
-        "a number that is large enough: the loss scale.</p>"
+        "<p>FP16 loses small gradients. This network learns nothing, until you multiply its loss "
+        "by a number that is large enough: the loss scale.</p>"
         f"{widgets.lab('')}{linked}"
     )
     return Page(
@@ -70,16 +70,16 @@ def front(to: Places) -> Page:
 
 
 def glossary(to: Places) -> Page:
-    return _of_home(places.GLOSSARY, "## Glossary", to)
+    return _of_home(places.GLOSSARY, to)
 
 
 def numbers(to: Places) -> Page:
-    return _of_home(places.NUMBERS, "## The page of numbers", to)
+    return _of_home(places.NUMBERS, to)
 
 
-def _of_home(page: str, beginning: str, to: Places) -> Page:
+def _of_home(page: str, to: Places) -> Page:
     text = Text(lambda href: to.link(href, HOME, page), jupyter_anchor)
-    content = text.render(re.sub(r"^#(#+) ", r"\1 ", _part(beginning), flags=re.MULTILINE))
+    content = text.render(re.sub(r"^#(#+) ", r"\1 ", _part(PARTS[page]), flags=re.MULTILINE))
     return Page(page, text.headings[0].text, content, text.headings, kind="reference")
 
 
@@ -102,7 +102,8 @@ def myths(to: Places) -> Page:
 
 def _sources(number: int, source: str) -> str:
     lesson = LESSONS[number]
-    link = f'<a href="{places.lesson_page(lesson.slug)}">Lesson {number:02}: {html.escape(lesson.title)}</a>'
+    words = f"Lesson {number:02}: {html.escape(lesson.title)}"
+    link = f'<a href="{places.lesson_page(lesson.slug)}">{words}</a>'
     return link + (f' · <a href="{html.escape(source)}">source</a>' if source else "")
 
 
@@ -110,7 +111,8 @@ def guides(titles: Iterable[tuple[str, str]]) -> Page:
     """A list of the documentation's pages."""
     rows = "".join(f'<li><a href="{to}">{html.escape(title)}</a></li>' for title, to in titles)
     content = (
-        "<h1>Guides</h1><p>For your own model, for a class, and for those who work on the course.</p>"
+        "<h1>Guides</h1><p>For your own model, for a class, and for those who work on the "
+        "course.</p>"
         f'<ul>{rows}</ul><p>See also <a href="{places.NUMBERS}">the page of numbers</a> and '
         f'<a href="{places.GLOSSARY}">the glossary</a>.</p>'
     )

@@ -15,7 +15,8 @@ MOST_CHARACTERS = 700
 SHOWN = 110
 """Characters of a section's beginning that a hit shows."""
 _HEADING = re.compile(
-    r'<h[1-6][^>]*\bid="([^"]*)"[^>]*>(.*?)</h[1-6]>|<details class="entry" id="([^"]*)"><summary>(.*?)</summary>',
+    r'<h[1-6][^>]*\bid="([^"]*)"[^>]*>(.*?)</h[1-6]>'
+    r'|<details class="entry" id="([^"]*)"><summary>(.*?)</summary>',
     re.DOTALL,
 )
 _HIDDEN = re.compile(

@@ -31,13 +31,13 @@ MODULES = {
 """The module of each widget, without its ending."""
 
 NEEDS_PYTHON = {
-    "LossScaleLab": "These are recorded runs. To train one yourself, open this page in Jupyter.",
-    "ScalerLab": "Here the simulator stands alone. In Jupyter, a real GradScaler runs beside it.",
-    "AutocastSteps": "This page has the steps of one small model. In Jupyter, you can give it your own.",
-    "OrderTheCalls": "This page has a recording of the right order and of each order that is one move "
-    "away from it. In Jupyter, every order runs.",
-    "PolicyBrowser": "These are the answers of torch {torch}. In Jupyter, the installed torch is asked.",
-    "GradientHistogram": "These are the gradients of the cells above. In Jupyter, you can draw others.",
+    "LossScaleLab": "These are recorded runs. To train one yourself, open the notebook in Jupyter.",
+    "ScalerLab": "Only the simulator runs here. In Jupyter, a real GradScaler runs beside it.",
+    "AutocastSteps": "The steps are those of a small model. In Jupyter, you can give it your own.",
+    "OrderTheCalls": "Recorded are the usual order and each order that is one move away from it. "
+    "In Jupyter, every order runs.",
+    "PolicyBrowser": "These are the answers of torch {torch}. In Jupyter, it asks your own torch.",
+    "GradientHistogram": "These are the gradients of one network. In Jupyter, you can draw others.",
 }
 """What a widget can't do without Python."""
 
