@@ -42,11 +42,12 @@ def main() -> None:
         print(f"{name}: {len(text):,} characters")
 
 
-def record(only: set[str] | None = None) -> dict[str, str]:
+def record(only: set[str] | None = None, alone: bool = False) -> dict[str, str]:
     """The files, by name: ``widgets.json``, and one for the data of each widget.
 
     Args:
         only: names of widgets, to leave the others out. All of them by default.
+        alone: leave out the cells that need others before them.
     """
     index: dict[str, Any] = {}
     files: dict[str, str] = {}
@@ -55,7 +56,9 @@ def record(only: set[str] | None = None) -> dict[str, str]:
         for notebook, cell, name, source, above in widget_cells():
             if only is not None and name not in only:
                 continue
-            widget = made_by(source, above)
+            widget = made_by(source, None if alone else above)
+            if widget is None:
+                continue
             values = plain_values(widget)
             data = values.pop("data", None)
             if name == "AutocastSteps":
@@ -103,12 +106,14 @@ def widget_cells() -> Iterator[tuple[str, str, str, str, list[str]]]:
                     above.append(cell.source)
 
 
-def made_by(source: str, above: list[str]) -> Any:
-    """The widget that a cell makes."""
+def made_by(source: str, above: list[str] | None) -> Any:
+    """The widget that a cell makes, after those above it if it needs them; or None without them."""
     with contextlib.redirect_stdout(io.StringIO()):
         try:
             return _run(source, {"__name__": "recorded"})
         except NameError:
+            if above is None:
+                return None
             namespace: dict[str, Any] = {"__name__": "recorded"}
             for each in above:
                 _run(each, namespace)

@@ -15,7 +15,6 @@ from amp_lessons.quiz import bank, markup
 from amp_lessons.quiz.exports import page
 from amp_lessons.quiz.items import Item
 
-TITLES = {"predict": "Prediction", "ask": "Questions"}
 SHOW = "Show the result"
 
 
@@ -31,8 +30,8 @@ def box(kind: str, ids: Sequence[str]) -> str:
     shown = "".join(f'<div class="question">{form}</div>' for form in forms)
     data = embedded({"kind": kind, "questions": [page.question_data(item) for item in items]})
     return (
-        f'<section class="asked" data-questions aria-label="{TITLES[kind]}">{shown}'
-        f'<script type="application/json">{data}</script></section>'
+        f'<div class="asked" data-questions>{shown}'
+        f'<script type="application/json">{data}</script></div>'
     )
 
 

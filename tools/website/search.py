@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from website import places
 from website.pages import Page
 
-MOST_CHARACTERS = 700
+MOST_CHARACTERS = 450
 """Of a section's text that is searched, each word once."""
-SHOWN = 110
+SHOWN = 100
 """Characters of a section's beginning that a hit shows."""
 _HEADING = re.compile(
     r'<h[1-6][^>]*\bid="([^"]*)"[^>]*>(.*?)</h[1-6]>'
@@ -21,6 +21,11 @@ _HEADING = re.compile(
 )
 _HIDDEN = re.compile(
     r"<script.*?</script>|<noscript.*?</noscript>|<svg.*?</svg>|<math.*?</math>", re.DOTALL
+)
+_WORD = re.compile(r"[a-z_][a-z0-9_]{2,}")
+TOO_COMMON = frozenset(
+    """the and that this with for are you not its from have has was one but can all when than then
+    into which what each more they their there does your how only also""".split()  # noqa: SIM905
 )
 _TAG = re.compile(r"<[^>]+>")
 
@@ -59,9 +64,14 @@ def _plain(markup: str) -> str:
     return " ".join(html.unescape(_TAG.sub(" ", markup)).split())
 
 
+def _beginning(text: str) -> str:
+    return text if len(text) <= SHOWN else text[:SHOWN].rpartition(" ")[0] + " …"
+
+
 def _words(text: str) -> str:
-    words = dict.fromkeys(re.findall(r"[a-z_][a-z0-9_]{2,}", text.lower()))
-    return " ".join(words)[:MOST_CHARACTERS]
+    begun = set(_WORD.findall(text[: SHOWN - 20].lower()))
+    words = dict.fromkeys(_WORD.findall(text.lower()))
+    return " ".join(each for each in words if each not in begun | TOO_COMMON)[:MOST_CHARACTERS]
 
 
 def page() -> Page:

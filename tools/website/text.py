@@ -64,6 +64,8 @@ class Text:
         for place, token in enumerate(state.tokens):
             if token.type == "heading_open":
                 self._name(token, state.tokens[place + 1])
+            if token.type == "th_open" and not state.tokens[place + 1].content:
+                token.tag = state.tokens[place + 2].tag = "td"  # an empty corner is no heading
             lost: list[bool] = []
             for child in token.children or ():
                 if child.type == "link_open":
