@@ -8,14 +8,11 @@ import html
 import json
 import random
 import re
-import threading
 import tomllib
 from collections.abc import Iterator
 from dataclasses import asdict
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import unquote, urldefrag
 
 import answers
@@ -25,6 +22,7 @@ import pytest
 import record_widgets
 import record_wrong_answers
 from pages import value_of
+from served_site import serving
 from website import cells, exercises, lessons, lookup, policies, widgets
 
 from amp_lessons.amp import policy_record
@@ -66,20 +64,11 @@ def texts(site) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def tab(chromium, site) -> Iterator[Any]:
     """A page of the site in a browser, for its modules."""
-
-    class Handler(SimpleHTTPRequestHandler):
-        extensions_map: ClassVar = {".mjs": "text/javascript", ".html": "text/html"}
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(site))) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with serving(site) as address:
         page = chromium.new_page()
-        page.goto(f"http://127.0.0.1:{server.server_port}/docs.html")
+        page.goto(f"{address}/docs.html")
         yield page
         page.close()
-        server.shutdown()
 
 
 # ---- links --------------------------------------------------------------------------------------
@@ -205,6 +194,7 @@ def test_a_solution_on_a_page_would_be_found(site):
     assert "solution: clip_step" in labels
 
 
+@pytest.mark.slow
 def test_a_wrong_answer_that_is_shown_holds_little_of_a_right_one():
     assert record_wrong_answers.FILE.read_text(encoding="utf-8") == record_wrong_answers.record()
 

@@ -53,7 +53,6 @@ class Page:
         previous, following: the pages beside it, as title and path.
         scripts: modules that the page loads at once, besides ``site.mjs``.
         wide: whether it needs the whole width, so that it has no table of contents.
-        own_main: whether its script makes the main part of the page.
         kind: what the search calls it.
     """
 
@@ -66,7 +65,6 @@ class Page:
     following: tuple[str, str] | None = None
     scripts: Sequence[str] = ()
     wide: bool = False
-    own_main: bool = False
     kind: str = "page"
 
     @property

@@ -27,6 +27,6 @@ def page() -> Page:
         "Questions and drill",
         content,
         scripts=("bank.mjs",),
-        own_main=True,
+        wide=True,
         kind="quiz",
     )
