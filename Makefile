@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: lab check test test-all test-rest test-long test-torch notebooks format clean help FORCE
+.PHONY: lab check test test-all test-rest test-long test-torch notebooks site format clean help FORCE
 
 help:
 	@echo "make lab        open the course in JupyterLab; PYTORCH=cuda for an NVIDIA GPU, 3 GB to download"
@@ -15,6 +15,7 @@ help:
 	@echo "make test-long  what takes an hour: a class of 500, an older instruction set, a first \`make lab\`"
 	@echo "make test-torch TORCH=2.15.0   run what depends on PyTorch with another version of it"
 	@echo "make notebooks  build notebooks/, exercises/ and solutions/ from sources/"
+	@echo "make site       build the website from the stored notebooks into build/site/, executing nothing"
 	@echo "make format     let ruff format the Python sources"
 	@echo "make clean      remove the virtual environment and caches (never your workspace)"
 
@@ -46,6 +47,10 @@ test-torch:
 
 notebooks: $(VENV)/.authors
 	$(BIN)/python tools/build_notebooks.py
+
+# `ARGS="--repository owner/name --ref v0.1.0"` adds links to Colab, Binder and Codespaces.
+site: $(VENV)/.authors
+	$(BIN)/python tools/build_site.py $(ARGS)
 
 format: $(VENV)/.authors
 	$(BIN)/ruff check --fix-only .

@@ -157,7 +157,7 @@ class Catalogue:
 
     @cached_property
     def _index(self) -> Index:
-        return Index([_parts(entry) for entry in self.entries])
+        return Index([parts(entry) for entry in self.entries])
 
     def _by_words(self, read: Pasted) -> list[Match]:
         said = [each.text for each in read.errors[:1]] or read.own or read.lines
@@ -182,7 +182,8 @@ class Catalogue:
         ]
 
 
-def _parts(entry: Entry) -> list[tuple[float, str]]:
+def parts(entry: Entry) -> list[tuple[float, str]]:
+    """An entry's texts with their weights, for the index of words."""
     return [
         (3.0, entry.title),
         (3.0, " ".join(entry.words)),
@@ -235,7 +236,7 @@ def _match(entry: Entry, message: Message, general: bool) -> tuple[float, str]:
     The more of the message a pattern matches, the more special it is. One that begins in the frames
     above the message is more special than all others.
     """
-    regexes = _general(entry) if general else entry.regexes
+    regexes = general_patterns(entry) if general else entry.regexes
     inside = [found[0] for regex in regexes if (found := regex.search(message.text))]
     if inside:
         longest = max(inside, key=len)
@@ -261,7 +262,7 @@ _IN_PATTERN = re.compile(rf"(?:(?:torch\\?\.|c10::|at::)(?:cuda\\?\.)?)?\b{_DTYP
 
 
 @cache
-def _general(entry: Entry) -> tuple[re.Pattern[str], ...]:
+def general_patterns(entry: Entry) -> tuple[re.Pattern[str], ...]:
     """The patterns that name a dtype, with any dtype in its place, however it is spelled."""
     found = []
     for pattern in entry.patterns:

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 K1, B = 1.2, 0.6
 """How soon a repeated word stops to count, and how much a long entry is held back."""
@@ -137,6 +138,17 @@ _TOPIC_STEMS = {_stem(word): word for word in sorted(TOPIC)}
 _FAULTS = {"inf", "mismatch", "nan", "overflow", "underflow"}
 SUBJECTS = TOPIC - _FAULTS | frozenset(tokens("grad loss"))
 """Words, as `tokens` gives them, that say what a question is about, and not what is wrong."""
+
+
+def plain_data() -> dict[str, Any]:
+    """The words of this module as plain data, for the search that works without Python."""
+    return {
+        "stop": sorted(_STOP),
+        "synonyms": _SYNONYMS,
+        "topicStems": _TOPIC_STEMS,
+        "topic": sorted(TOPIC),
+        "subjects": sorted(SUBJECTS),
+    }
 
 
 @dataclass(frozen=True)

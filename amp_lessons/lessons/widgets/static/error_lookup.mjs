@@ -39,7 +39,7 @@ function question(model, set) {
   const button = control("button", { type: "button", class: "amp-look-up", onclick: ask }, "Look it up");
   const label = h("label", { for: id }, "Your error, or what you see");
   const field = h("div", { class: "amp-field" }, label, area);
-  const note = h("span", { class: "amp-note", id: hint }, HINT);
+  const note = h("span", { class: "amp-note", id: hint }, model.get("hint") ?? HINT);
   const tryOut = (text) => {
     area.value = text;
     ask();

@@ -6,7 +6,7 @@
 // overflows: steps, clipped: steps }, and, for the order in `asked`, `result` = { order, right,
 // findings: texts, notes: texts, stop: { card, step, piece, message } or null, warned: texts,
 // numbers: [[name, yours, right]], curves: { yours, right } }, each curve with errors, scales and
-// skipped steps. An empty `asked` or `result` stands for none. Texts hold code between backticks.
+// skipped steps. `right` is null for an order that can't be run here. An empty `asked` or `result` stands for none. Texts hold code between backticks.
 
 import { assemble, control, h, legendKey, picture, plainModel, powerOfTwo, svg, uniqueId } from "./dom.mjs";
 
@@ -396,7 +396,7 @@ function verdictParts({ result, stale, steps }) {
   const { right, findings, notes, stop, warned } = result;
   const parts = [];
   if (stale) parts.push(h("p", { class: "amp-note" }, "You have moved cards since this run."));
-  parts.push(h("p", { class: "amp-oc-result-word" }, right ? "✓ Right" : "✗ Not right"));
+  if (right !== null) parts.push(h("p", { class: "amp-oc-result-word" }, right ? "✓ Right" : "✗ Not right"));
   if (right) {
     const text = `After ${steps} steps the weights are those of the usual order.`;
     parts.push(h("p", {}, text), ...notes.map((note) => h("p", {}, ...marked(note))));
@@ -568,9 +568,16 @@ function render({ model, el }) {
   });
 }
 
-// The widget on a page of its own, with the `data` of a Python OrderTheCalls. Nothing runs there.
-export function mount(el, values) {
+// The widget on a page of its own, with the `data` of a Python OrderTheCalls. `python(order)` gives a
+// promise of what comes of an order; without it nothing runs.
+export function mount(el, values, python) {
   const model = plainModel({ order: values.data.start, asked: {}, result: {}, ...values });
+  if (python) {
+    model.on("change:asked", async () => {
+      const asked = model.get("asked");
+      if (asked.each) model.set("result", await python(asked));
+    });
+  }
   render({ model, el });
   return model;
 }

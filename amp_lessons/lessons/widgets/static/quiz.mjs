@@ -47,7 +47,7 @@ function render({ model, el }) {
       submit: (answer, sure) => ask("answer", { answer, sure }).then(drawFootAfter),
       giveUp: predicts ? null : () => ask("give up").then(drawFootAfter),
       proof: () => ask("proof"),
-      run: () => ask("run").then(({ printed }) => printed),
+      run: model.get("runs") === false ? null : () => ask("run").then(({ printed }) => printed),
       reveal: () => ask("reveal"),
       committed: () => predicts && toNextCell(el),
       onward,
@@ -248,7 +248,7 @@ function caller(model) {
 }
 
 // A quiz on a page of its own. `python(message)` gives a promise of the reply, and of the values
-// that changed with it.
+// that changed with it. Where nothing can run a proof, `values.runs` is false.
 export function mount(el, values, python) {
   const model = plainModel({ place: 0, verdicts: {}, standing: "", title: "Questions", ends_at: 0, report: "", ...values });
   const receivers = new Set();

@@ -1,13 +1,12 @@
 // One question at a time: what was missed first, then what is due, then what is new.
 
+import { answerIn } from "./answering.mjs";
 import { entryOf } from "./answers.mjs";
 import { isDue, nextId, soonestId, standings } from "./boxes.mjs";
 import { headingOf } from "./browse.mjs";
 import { control, h } from "./dom.mjs";
 import { openIdsOf } from "./filters.mjs";
-import { keyOf, mark } from "./marking.mjs";
 import { openBox, questionBox } from "./question.mjs";
-import { readTyped } from "./typed_numbers.mjs";
 
 const KEYS = "Keys: the numbers choose, Enter answers, h shows the hint, n goes on.";
 
@@ -71,16 +70,14 @@ export function drillView(bank, answers) {
     };
     if (question.form === "open") return openBox(question, heading, openActions(question, note));
     return questionBox(question, heading, {
-      submit: async (given, sure) => {
-        const isNumber = question.form === "number";
-        const { value, readAs } = isNumber ? typed(given, question) : { value: given };
-        const marked = mark(question, value);
-        note(marked.score, sure);
-        return { ...verdict(question, marked, given), readAs };
+      submit: async (answer, sure) => {
+        const { told, score: share } = answerIn(question, { type: "answer", answer });
+        note(share, sure);
+        return told;
       },
       giveUp: async () => {
         note(0, false);
-        return verdict(question, mark(question, keyOf(question)), null);
+        return answerIn(question, { type: "give up" }).told;
       },
       proof: async () => ({ markup: question.proof, text: textOf(question.proof) }),
     });
@@ -159,21 +156,6 @@ export function drillView(bank, answers) {
   }
 
   return { node, draw, focus, onKey };
-}
-
-// As `Quiz` says it in a notebook: with a capital letter and a full stop.
-function typed(given, { unit }) {
-  try {
-    return readTyped(given, unit);
-  } catch (fault) {
-    throw new Error(`${fault.message[0].toUpperCase()}${fault.message.slice(1)}.`);
-  }
-}
-
-function verdict(question, marked, given) {
-  const told = { ...marked, given };
-  if (question.form === "order") told.lines = question.key.offered.slice(0, question.key.count);
-  return told;
 }
 
 function textOf(markup) {

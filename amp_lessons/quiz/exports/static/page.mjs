@@ -23,7 +23,8 @@ let shown = "Browse";
 const tabs = Object.keys(views).map((name) =>
   h("button", { type: "button", class: "amp-tab", onclick: () => go(name) }, name),
 );
-const main = h("main", { id: "main", tabindex: "-1" });
+const inSite = document.querySelector("main") !== null; // whose page has a main part already
+const main = h(inSite ? "div" : "main", { id: "main", tabindex: "-1" });
 
 function go(name) {
   shown = name;
