@@ -54,13 +54,24 @@ def build(folder: Path, repository: str = "", ref: str = "main") -> Places:
     return to
 
 
-def main(arguments: list[str] | None = None) -> None:
+def holds_something_else(folder: Path) -> bool:
+    """Whether there is anything to lose in a folder, or at a path that is no folder."""
+    there = folder.is_dir() and not any(folder.iterdir())
+    return folder.exists() and not there and not (folder / "modules" / "site.mjs").is_file()
+
+
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     known = os.environ.get("GITHUB_REPOSITORY", "")
     parser.add_argument("--repository", default=known, help="owner/name on GitHub")
     parser.add_argument("--ref", default="main", help="the branch or tag that links lead to")
-    parser.add_argument("--into", type=Path, default=SITE, help="the folder; it is emptied")
+    parser.add_argument(
+        "--into", type=Path, default=SITE, help="a new folder, or an earlier site's"
+    )
     chosen = parser.parse_args(arguments)
+    if holds_something_else(chosen.into):
+        print(f"{chosen.into} holds something else than a site; name another folder")
+        return 2
     begun = time.perf_counter()
     shutil.rmtree(chosen.into, ignore_errors=True)
     to = build(chosen.into, chosen.repository, chosen.ref)
@@ -71,6 +82,7 @@ def main(arguments: list[str] | None = None) -> None:
     print(f"{pages} pages, {len(files)} files, {size:.1f} MB in {seconds:.1f} s: {chosen.into}")
     if to.lost:
         print(f"shown as text, since no repository is named: {', '.join(sorted(to.lost))}")
+    return 0
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ def record() -> str:
 
 
 def _of(name: str) -> dict[str, Any]:
-    exercise = checks.find(name)
+    exercise = checks.find_exercise(name)
     key = exercise.answer_key
     given = runs("\n".join(cell.text for cell in exercise.public.cells))
     right = [runs(source) - given for source in key.right.values()]

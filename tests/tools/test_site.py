@@ -23,7 +23,7 @@ import record_widgets
 import record_wrong_answers
 from pages import value_of
 from served_site import serving
-from website import cells, exercises, lessons, lookup, policies, widgets
+from website import cells, exercises, lessons, lookup, places, policies, widgets
 
 from amp_lessons.amp import policy_record
 from amp_lessons.amp.errors import UnreadableText, catalogue
@@ -374,3 +374,21 @@ def test_a_step_as_recorded_is_one_of_python():
     step = AutocastSteps().steps[0]
     kept = json.loads((widgets.RECORDED / "autocast_regions_AutocastSteps.json").read_text())
     assert kept["rules"]["cuda float16"]["steps"][0] == json.loads(json.dumps(asdict(step)))
+
+
+def test_a_folder_that_holds_something_else_is_not_emptied(tmp_path, capsys):
+    (tmp_path / "thesis.txt").write_text("x")
+    for place in (tmp_path, tmp_path / "thesis.txt"):
+        assert build_site.main(["--into", str(place)]) == 2
+        assert capsys.readouterr().out.count("\n") == 1
+    assert (tmp_path / "thesis.txt").read_text() == "x"
+
+
+def test_what_follows_a_result_gives_nothing_away(texts):
+    """The pictures and counts of further cells are folded with it, and the next section isn't."""
+    page = texts[places.lesson_page("amp_in_20_minutes")]
+    fold = page.index('<details class="result" data-about="amp_in_20_minutes.big_pictures">')
+    counted = page.index("weights that changed: 0 of 10448")
+    end = page.index("</details>", page.index("No weight has changed"))
+    assert page.index('"amp_in_20_minutes.big_pictures"') < fold < counted < end
+    assert "<h2" not in page[fold:end]

@@ -1,8 +1,8 @@
 """A stored notebook as the parts of a page: text, code, results, questions and widgets.
 
-The result below a prediction is folded together with the text that explains it, up to the next
-heading or the next cell of code. It's a plain ``<details>``, so it works without JavaScript, and
-`questions.mjs` opens it when the reader has answered.
+The result below a prediction is folded together with all that follows it, up to the next heading,
+question or widget: text and further cells give the result away too. It's a plain ``<details>``, so
+it works without JavaScript, and `questions.mjs` opens it when the reader has answered.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ def _parts(cells: Sequence[NotebookNode]) -> Iterator[Part]:
     for cell in cells:
         tags = cell.metadata.get("tags", [])
         if cell.cell_type == "markdown":
-            yield Part("text", without_links(cell.source), cell=cell.id)
+            for section in sections_of(without_links(cell.source)):
+                yield Part("text", section, cell=cell.id)
             continue
         if cell.cell_type != "code":
             continue
@@ -92,8 +93,8 @@ def _folded(parts: Iterator[Part]) -> Iterator[Part]:
             about, seen = part.ids[0], False
         elif part.kind in ("ask", "widget", "not stored"):
             about = ""
-        elif part.kind == "code":
-            about = about if not seen else ""
+        elif part.kind == "code" and seen and about:
+            part = _about(part, about)
         elif part.kind == "output" and about:
             seen = True
             part = _about(part, about)
@@ -113,6 +114,17 @@ def without_links(source: str) -> str:
     """Markdown without the lines of links that the builder adds."""
     paragraphs = source.split("\n\n")
     return "\n\n".join(each for each in paragraphs if not LINKS.match(each.strip()))
+
+
+def sections_of(source: str) -> list[str]:
+    """Markdown, cut before each heading."""
+    found, fenced = [""], False
+    for line in source.splitlines(keepends=True):
+        fenced ^= line.startswith("```")
+        if line.startswith("#") and not fenced and found[-1].strip():
+            found.append("")
+        found[-1] += line
+    return found
 
 
 def _asked(source: str) -> tuple[Literal["predict", "ask"], tuple[str, ...]] | None:

@@ -54,7 +54,7 @@ def _only_comments(source: str) -> bool:
 def _aids(name: str, text: Text) -> str:
     """What helps with an exercise: the check's verdict on a wrong answer, and the first hint."""
     wrong = recorded()[name]
-    hint = checks.find(name).public.hints[0]
+    hint = checks.find_exercise(name).public.hints[0]
     verdict = (
         f'<p class="verdict"><strong>✗ Not right.</strong> {text.inline(wrong["verdict"])}</p>'
     )
