@@ -136,6 +136,8 @@ TABLE = (
     ),
     Row("amp_lessons/classroom/workshop/*.toml", tests=("tests/classroom/test_workshop.py",)),
     Row("amp_lessons/*.py", tests=("tests/test_architecture.py",)),
+    Row("tools/website/*", tests=("tests/tools/test_site.py", "tests/browser/test_site_walk.py")),
+    Row("amp_lessons/quiz/exports/static/*.mjs", tests=("tests/tools/test_site.py",)),
     Row("README.md", tests=("tests/tools/test_readme.py",)),
     Row("docs/*.md", tests=("tests/tools/test_readme.py",)),
     Row(

@@ -183,7 +183,7 @@ def test_no_page_has_a_fault_or_overflows(phone, address, site):
     found = {}
     for number, path in enumerate(paths):
         phone.emulate_media(color_scheme="dark" if number % 2 else "light")
-        phone.goto(f"{address}/{path}")
+        phone.goto(f"{address}/{path}", wait_until="networkidle")
         left = phone.evaluate(MOUNT)
         wide = phone.evaluate("document.documentElement.scrollWidth - innerWidth")
         told = faults(phone) + ["a widget is missing"] * left + ["it overflows"] * (wide > 0)

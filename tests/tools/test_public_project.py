@@ -26,7 +26,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 FORMS = sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("wrong_*.yml"))
 PAGES = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / ".github/PULL_REQUEST_TEMPLATE.md"]
-MADE = ("dist/", ".venv/", "notes.md")  # by a step, so not in the repository
+MADE = ("dist/", "build/", ".venv/", "notes.md")  # by a step, so not in the repository
 
 
 def read(path: str | Path) -> Any:

@@ -17,8 +17,9 @@ def data() -> dict[str, Any]:
 
 def page() -> Page:
     content = (
-        '<div class="amp-widget amp-page" id="page"><noscript><p>The questions need JavaScript. '
-        "Those of each lesson can be read at its end.</p></noscript></div>"
+        '<div class="amp-widget amp-page" id="page"><noscript><h1>AMP interview questions</h1>'
+        "<p>These need JavaScript. The questions of each lesson can be read at its end.</p>"
+        "</noscript></div>"
         '<div class="amp-widget amp-sheet" id="sheet"></div>'
         '<script type="application/json" id="data"></script>'
     )

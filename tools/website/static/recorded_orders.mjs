@@ -8,7 +8,12 @@ export function answering({ data, results }) {
   const known = new Map(results.map((result) => [nameOf(result.order), result]));
   return {
     first: { data, order: data.start },
-    python: async (order) => known.get(nameOf(order)) ?? unknown(order),
+    attach(model) {
+      model.on("change:asked", () => {
+        const order = model.get("asked");
+        if (order.each) model.set("result", known.get(nameOf(order)) ?? unknown(order));
+      });
+    },
   };
 }
 

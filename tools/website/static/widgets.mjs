@@ -32,10 +32,11 @@ async function mountOne(place) {
       import(`./${name}.mjs`),
       ...files.map((file) => fetch(file).then((answer) => answer.json())),
     ]);
-    const { first = {}, python } = (await STANDS_IN[name]?.(loaded[0])) ?? {};
-    const data = python ? {} : loaded.length ? { data: loaded[0] } : {};
+    const { first, python, attach } = (await STANDS_IN[name]?.(loaded[0])) ?? {};
+    const start = first ?? (loaded.length ? { data: loaded[0] } : {});
     place.replaceChildren();
-    mount(place, { ...data, ...values, ...first }, python);
+    const model = mount(place, { ...start, ...values }, python);
+    attach?.(model);
     place.dataset.there = "";
   } catch (fault) {
     place.textContent = `This widget could not be loaded: ${fault.message}`;

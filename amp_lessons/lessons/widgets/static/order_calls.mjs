@@ -568,16 +568,10 @@ function render({ model, el }) {
   });
 }
 
-// The widget on a page of its own, with the `data` of a Python OrderTheCalls. `python(order)` gives a
-// promise of what comes of an order; without it nothing runs.
-export function mount(el, values, python) {
+// The widget on a page of its own, with the `data` of a Python OrderTheCalls. Nothing runs there:
+// whoever knows what comes of the order in `asked` sets `result`.
+export function mount(el, values) {
   const model = plainModel({ order: values.data.start, asked: {}, result: {}, ...values });
-  if (python) {
-    model.on("change:asked", async () => {
-      const asked = model.get("asked");
-      if (asked.each) model.set("result", await python(asked));
-    });
-  }
   render({ model, el });
   return model;
 }
