@@ -35,7 +35,8 @@ async function mountOne(place) {
     const { first, python, attach } = (await STANDS_IN[name]?.(loaded[0])) ?? {};
     const start = first ?? (loaded.length ? { data: loaded[0] } : {});
     place.replaceChildren();
-    attach?.(mount(place, { ...start, ...values }, python));
+    const model = mount(place, { ...start, ...values }, python);
+    attach?.(model);
     place.dataset.there = "";
   } catch (fault) {
     place.textContent = `This widget could not be loaded: ${fault.message}`;
