@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from website import places
 from website.pages import Page
 
-MOST_CHARACTERS = 450
+MOST_CHARACTERS = 420
 """Of a section's text that is searched, each word once."""
 SHOWN = 100
 """Characters of a section's beginning that a hit shows."""
@@ -52,12 +52,8 @@ def _sections(page: Page) -> Iterator[tuple[str, str, str, str]]:
     for (start, anchor, title), stop in zip(starts, stops, strict=True):
         text = _plain(content[start:stop])
         if text or anchor:
-            yield (
-                html.unescape(anchor),
-                title.removesuffix(" #"),
-                text[:SHOWN],
-                _words(text[SHOWN:]),
-            )
+            name = title.removesuffix(" #")
+            yield html.unescape(anchor), name, _beginning(text), _words(text)
 
 
 def _plain(markup: str) -> str:

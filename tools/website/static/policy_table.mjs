@@ -19,11 +19,11 @@ function choose(name) {
 const id = uniqueId("ops");
 const search = h("input", { id, type: "search", oninput: () => choose("words")(search.value) });
 document.getElementById("policy-controls").replaceChildren(
-  h("div", { class: "amp-widget amp-controls" },
+  h("div", { class: "amp-widget" }, h("div", { class: "amp-controls" },
     selectField("torch", versions, choose("version")).node,
     selectField("autocast dtype", ["float16", "bfloat16"], choose("dtype")).node,
     selectField("Show", SHOWS, choose("show")).node,
-    h("div", { class: "amp-field" }, h("label", { for: id }, "Search an op"), search)),
+    h("div", { class: "amp-field" }, h("label", { for: id }, "Search an op"), search))),
 );
 
 function draw() {
