@@ -55,9 +55,10 @@ def build(folder: Path, repository: str = "", ref: str = "main") -> Places:
 
 
 def holds_something_else(folder: Path) -> bool:
-    """Whether there is anything to lose in a folder, or at a path that is no folder."""
-    there = folder.is_dir() and not any(folder.iterdir())
-    return folder.exists() and not there and not (folder / "modules" / "site.mjs").is_file()
+    """Whether a folder, or a file in its place, is neither empty nor an earlier site."""
+    if not folder.is_dir():
+        return folder.exists()
+    return any(folder.iterdir()) and not (folder / "modules" / "site.mjs").is_file()
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -69,7 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--into", type=Path, default=SITE, help="a new folder, or an earlier site's"
     )
     chosen = parser.parse_args(arguments)
-    if holds_something_else(chosen.into):
+    if chosen.into != SITE and holds_something_else(chosen.into):  # SITE is only ever ours
         print(f"{chosen.into} holds something else than a site; name another folder")
         return 2
     begun = time.perf_counter()

@@ -53,11 +53,11 @@ def _plain(entry: Entry) -> dict[str, Any]:
         "words": list(entry.words),
         "seen": entry.seen,
         "parts": search.parts(entry),
-        "rows": _rows(entry, ""),
+        "rows": _rows(entry),
     }
 
 
-def _rows(entry: Entry, page: str) -> list[list[str]]:
+def _rows(entry: Entry) -> list[list[str]]:
     """What is told of an entry, as names and HTML."""
     lesson = f"lesson {html.escape(entry.lesson_title)}"
     links = "<br>".join(
@@ -99,7 +99,7 @@ def page(to: Places) -> Page:
 
 
 def _entry(entry: Entry) -> str:
-    rows = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in _rows(entry, ""))
+    rows = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in _rows(entry))
     return (
         f'<details class="entry" id="{entry.id}"><summary>{html.escape(entry.title)}</summary>'
         f"<dl>{rows}</dl></details>"

@@ -36,7 +36,7 @@ def _rows(version: str, dtype: str) -> list[list[Any]]:
 def _cell(found: policy_record.RecordedPolicy | None) -> list[Any] | None:
     if found is None:
         return None
-    group = policy_record.GROUPS.index(found.group)  # type: ignore[arg-type]
+    group = policy_record.GROUPS.index(found.group)
     return [group, found.low, found.full, found.mixed]
 
 

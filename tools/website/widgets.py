@@ -12,29 +12,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-RECORDED = Path(__file__).parent / "recorded"
+from amp_lessons.lessons.widgets import MODULES
 
-MODULES = {
-    "AutocastSteps": "autocast_steps",
-    "BitExplorer": "bit_explorer",
-    "ErrorLookup": "error_lookup",
-    "GradientHistogram": "gradient_histogram",
-    "LossScaleLab": "loss_scale_lab",
-    "MemoryCalculator": "memory_calculator",
-    "OrderTheCalls": "order_calls",
-    "PolicyBrowser": "policy_browser",
-    "PublishedExplorer": "published_explorer",
-    "RooflineExplorer": "roofline_explorer",
-    "ScalerLab": "scaler_lab",
-    "WholeLoop": "whole_loop",
-}
-"""The module of each widget, without its ending."""
+RECORDED = Path(__file__).parent / "recorded"
 
 NEEDS_PYTHON = {
     "LossScaleLab": "These are recorded runs. To train one yourself, open the notebook in Jupyter.",
     "ScalerLab": "Only the simulator runs here. In Jupyter, a real GradScaler runs beside it.",
     "AutocastSteps": "The steps are those of a small model. In Jupyter, you can give it your own.",
-    "OrderTheCalls": "Recorded are the usual order and each order that is one move away from it. "
+    "OrderTheCalls": "The usual order is recorded here, and each order that is one move away. "
     "In Jupyter, every order runs.",
     "PolicyBrowser": "These are the answers of torch {torch}. In Jupyter, it asks your own torch.",
     "GradientHistogram": "These are the gradients of one network. In Jupyter, you can draw others.",

@@ -45,7 +45,7 @@ __all__ = [
     "WholeLoop",
 ]
 
-_HOMES = {
+MODULES = {
     "AutocastSteps": "autocast_steps",
     "BitExplorer": "bit_explorer",
     "ErrorLookup": "error_lookup",
@@ -59,10 +59,11 @@ _HOMES = {
     "ScalerLab": "scaler_lab",
     "WholeLoop": "whole_loop",
 }
+"""Where each widget lies: its Python module and, under the same name, its page in `static/`."""
 
 
 def __getattr__(name: str) -> Any:
     """Import a widget when it is asked for: most bring torch with them."""
-    if name not in _HOMES:
+    if name not in MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{MODULES[name]}"), name)

@@ -569,7 +569,7 @@ function render({ model, el }) {
 }
 
 // The widget on a page of its own, with the `data` of a Python OrderTheCalls. Nothing runs there:
-// whoever knows what comes of the order in `asked` sets `result`.
+// a page that has recorded what comes of the order in `asked` sets `result`.
 export function mount(el, values) {
   const model = plainModel({ order: values.data.start, asked: {}, result: {}, ...values });
   render({ model, el });
