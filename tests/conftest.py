@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,7 +17,8 @@ from playwright.sync_api import Browser, expect, sync_playwright
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
-expect.set_options(timeout=300_000)  # Playwright's own 5 s would assert a time
+PATIENCE = 300_000  # ms; Playwright's own 5 s for `expect` and 30 s for the rest assert a time
+expect.set_options(timeout=PATIENCE)
 
 
 def pytest_configure() -> None:
@@ -52,5 +54,18 @@ def chromium() -> Iterator[Browser]:
             executable_path=path,
             args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
         )
+        for name in ("new_context", "new_page"):
+            setattr(browser, name, patient(getattr(browser, name)))
         yield browser
         browser.close()
+
+
+def patient(make: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of the browser whose contexts or pages wait as long as a busy machine needs."""
+
+    def made(*words: Any, **options: Any) -> Any:
+        new = make(*words, **options)
+        new.set_default_timeout(PATIENCE)
+        return new
+
+    return made

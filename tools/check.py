@@ -24,7 +24,7 @@ from changes import Changes, ChangesError, changes, ran_differently
 from concerned import Plan, is_cells, plan
 from importing import PACKAGE, ROOT, Code
 from only_concerned import ORDERS
-from run_tests import HARNESSES, STOPPED, TWO, adopt_orphans, end_all_below, heed_signals
+from run_tests import HARNESSES, PARALLEL, STOPPED, adopt_orphans, end_all_below, heed_signals
 from steps import Steps
 
 SECONDS, AT_LEAST = 40.0, 10.0
@@ -146,7 +146,7 @@ class Check:
         orders.write_text(json.dumps(asked | {"left": str(left)}), encoding="utf-8")
         tools = os.pathsep.join(filter(None, (str(ROOT / "tools"), os.environ.get("PYTHONPATH"))))
         command = ["-m", "pytest", "-q", "--tb=short", "-m", "not slow and not long"]
-        command += ["-p", "only_concerned", *(TWO if len(files) > 1 else []), *files]
+        command += ["-p", "only_concerned", *([*PARALLEL, "2"] if len(files) > 1 else []), *files]
         if not {"tests/tools/test_build.py", "tools/build_notebooks.py"} & set(self.changed.paths):
             command.append(f"--deselect={RAN_ALREADY}")
         began = time.monotonic()

@@ -26,7 +26,9 @@ ROOT = Path(__file__).resolve().parent.parent
 WHICH = {"gate": "not slow and not long", "rest": "slow and not long", "long": "long"}
 # One thread a process: two test processes with two threads each spend their time in waiting. In the
 # order of the files, for xdist's own order puts the few tests that take long at the end.
-TWO = ["--numprocesses", "2", "--dist", "loadscope", "--no-loadscope-reorder"]
+PARALLEL = ["--dist", "loadscope", "--no-loadscope-reorder", "--numprocesses"]
+# For two cores. Among the rest are the tests that wait: for a server, a browser, a time limit.
+PROCESSES = {"gate": "2", "rest": "3"}
 HARNESSES = "amp_lessons/exercises/*/harness*.py"
 PATIENCE = 10.0  # seconds for a process to end by itself
 STOPPED = 130  # the status of a shell's command that Ctrl+C has ended
@@ -69,7 +71,7 @@ def run(which: str, further: list[str], folder: str) -> int:
                 return status
         started.append(subprocess.Popen([*python, "mypy"], cwd=ROOT))
     tests = [*python, "pytest", "-m", WHICH[which]]
-    tests += [] if which == "long" else TWO
+    tests += [*PARALLEL, PROCESSES[which]] if which in PROCESSES else []
     tests += ["tests"] if which != "gate" and not any(map(names_tests, further)) else []
     # pytest keeps what its last runs wrote, for anyone who looks into a failure.
     kept = {"PYTEST_DEBUG_TEMPROOT": tempfile.gettempdir(), "OMP_NUM_THREADS": "1"}

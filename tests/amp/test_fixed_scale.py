@@ -131,7 +131,7 @@ FEW = [0.0, 3.0, 16.0, 33.0]
 
 
 @pytest.mark.parametrize(
-    "exponents", [FEW, pytest.param(list(EXPONENTS), marks=pytest.mark.slow)], ids=["few", "all"]
+    "exponents", [FEW, pytest.param(list(EXPONENTS), marks=pytest.mark.long)], ids=["few", "all"]
 )
 def test_the_record_is_what_a_training_gives(exponents: list[float]) -> None:
     mine, recorded = record_loss_scale.record(SHOWN, exponents), runs.recorded()

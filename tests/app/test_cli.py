@@ -672,7 +672,7 @@ def test_bad_notebooks_do_not_stop_the_others(own_place):
     ("number", "status"),
     [
         (signal.SIGINT, 130),
-        (signal.SIGTERM, 143),
+        pytest.param(signal.SIGTERM, 143, marks=LONG),
         (signal.SIGKILL, -signal.SIGKILL),
     ],
 )

@@ -100,7 +100,6 @@ class Notebook:
         viewport = {"width": 1280, "height": 900}
         self.context = browser.new_context(**({"viewport": viewport} | options))
         self.page: Page = self.context.new_page()
-        self.page.set_default_timeout(300_000)
         self.page.goto(f"{address}/lab/tree/{path}?reset")
         self.page.wait_for_function(CONNECTED, arg=path)
 

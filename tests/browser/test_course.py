@@ -48,7 +48,6 @@ def lesson_that_holds(text: str) -> str:
 
 def test_lab_opens_on_the_start_page_with_no_dialog_in_the_way(chromium, lab):
     page = chromium.new_page()
-    page.set_default_timeout(300_000)
     page.goto(f"{lab.address}/")  # where the browser is sent when Lab starts
     shown = ".jp-NotebookPanel:not(.lm-mod-hidden) h1"  # tabs of other tests may be open behind it
     page.wait_for_selector(shown)

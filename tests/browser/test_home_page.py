@@ -149,12 +149,12 @@ def test_without_our_extension_the_stored_page_leads_on_and_says_how_to_run_it(
     context.route("**/extensions/amp-lessons/**", lambda route: route.abort())
     page = context.new_page()
     page.goto(f"{lab.address}/lab/tree/{HOME}?reset")
-    page.wait_for_function(CONNECTED, arg=HOME, timeout=300_000)
+    page.wait_for_function(CONNECTED, arg=HOME)
     expect(page.locator(GO)).to_have_count(1)
     expect(page.get_by_text("Elsewhere, run its cells: Run > Run All Cells.")).to_be_visible()
     assert page.locator(".amp-lessons-part").count() == 0
     page.locator(GO).click()
-    page.wait_for_function(CONNECTED, arg=next_step(progress.load()).notebook, timeout=300_000)
+    page.wait_for_function(CONNECTED, arg=next_step(progress.load()).notebook)
     context.close()
 
 

@@ -16,6 +16,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 from small_bank import small_bank
+from waiting import wait_until
 
 from amp_lessons.quiz import bank, log, markup
 from amp_lessons.quiz.bank import Bank
@@ -522,13 +523,14 @@ def test_answers_go_into_the_log_of_the_terminal_and_back(
 def test_two_tabs_keep_each_others_answers(open_bank: Open, small: Bank) -> None:
     first = open_bank(small)
     second = open_bank(small, context=first.context)
-    for tab, kind in ((first, "One answer"), (second, "Find the fault")):
+    for number, (tab, kind) in enumerate(((first, "One answer"), (second, "Find the fault")), 1):
         go(tab, "Drill")
         filter_by(tab, "Kind", kind)
         tab.get_by_role("radio").first.check()
         tab.keyboard.press("Enter")
         expect(tab.locator(".amp-result")).to_be_visible()
-    assert len(stored(first)) == 2
+        for reader in (first, second):  # the browser tells one tab of another's writing, in a while
+            wait_until(lambda reader=reader, number=number: len(stored(reader)) == number)
 
 
 @pytest.mark.slow

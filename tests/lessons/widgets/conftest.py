@@ -60,7 +60,6 @@ def tab(chromium: Browser, site: str) -> Iterator[Tab]:
     """A new page would take two thirds of a test's time."""
     context = chromium.new_context(viewport={"width": 900, "height": 900})
     page = context.new_page()
-    page.set_default_timeout(120_000)
     page.route("**/blank.html", lambda r: r.fulfill(body=BLANK, content_type="text/html"))
     tab = Tab(page)
     page.expose_function("python", lambda *given: tab.python(*given))
