@@ -123,16 +123,24 @@ def test_a_format_with_inf_and_without_nan_is_refused():
 @pytest.mark.parametrize("format", MX, **BY_NAME)
 @ROUNDINGS
 def test_mx_is_torchaos(format, rounding, count):
-    """Scales always; elements unless the scale is 2**-127, for which see the next test."""
+    """Except for what the next two tests are about."""
     ours_format = replace(format, scale=E8M0Scale(rounding))
     for blocks in in_parts(count, 20, 32):
+        if rounding is ScaleRounding.RCEIL:
+            blocks = blocks[~just_above_a_scale(blocks, format.element)]
         ours = quantize_blocks(blocks, ours_format)
         elements, scales = reference.torchao_mx(blocks, format.element, rounding.name)
         assert same(ours.scales, scales).all()
         lowest = (scales == 2.0**-127)[:, 0]
         assert lowest.any()
-        assert not lowest.all()
+        assert lowest.float().mean() < 0.05
         assert same(ours.elements, elements)[~lowest].all()
+
+
+def just_above_a_scale(blocks: torch.Tensor, element: Format) -> torch.Tensor:
+    """Where amax / max is a power of two and up to 32 ulps more."""
+    mantissa, _ = torch.frexp(blocks.abs().amax(1) / element.max)
+    return (mantissa > 0.5) & (mantissa <= 0.5 + 32 * 2.0**-24)
 
 
 @pytest.mark.parametrize("format", MX, **BY_NAME)
@@ -154,7 +162,10 @@ def test_torchao_divides_by_another_scale_than_it_stores_in_the_smallest_blocks(
 
 @pytest.mark.parametrize("format", MX, **BY_NAME)
 def test_torchaos_rceil_takes_a_logarithm_that_rounds(format):
-    """An amax one ulp above max * 2**k needs the next scale, and torchao 0.18 may miss it."""
+    """An amax one ulp above max * 2**k needs the next scale. torchao 0.18 misses it for most k.
+
+    A log2 near k is itself rounded to k, up to 22 ulps above 2**k.
+    """
     blocks = torch.zeros(200, 32)
     exponents = torch.arange(-100, 100)
     blocks[:, 0] = torch.nextafter(format.element.max * 2.0**exponents, torch.tensor(INF))
@@ -179,7 +190,7 @@ def test_mx_by_floor_is_gfloats(format, count):
 
 
 def test_roundings_of_a_scale_differ_where_their_names_say():
-    """amax from 4 to 8 in MXFP4, whose largest number is 6: the scale is 1, and above something 2."""
+    """amax from 4 to 8 in MXFP4, whose largest number is 6: a scale of 1, then of 2."""
     amax = torch.tensor([[4.0], [4.25], [6.0], [6.25], [6.75], [7.0], [7.75]])
     scales = {
         rounding.name: quantize_blocks(
