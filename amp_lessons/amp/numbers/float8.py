@@ -28,11 +28,12 @@ def scale_for(amax: Tensor, format: Format = FP8_E4M3) -> Tensor:
         format: the target.
 
     Returns:
-        Scales of the shape of ``amax``, float32, finite.
+        Scales of the shape of ``amax``, float32, finite; NaN for NaN.
     """
-    scale = format.max / amax.float()
-    fits = (amax > 0) & scale.isfinite()
-    return torch.where(fits, scale, torch.where(amax > 0, torch.finfo(torch.float32).max, 1.0))
+    amax = amax.float()
+    # A number over a tensor is computed as the number times a reciprocal, and rounds twice.
+    scale = torch.full_like(amax, format.max) / amax
+    return torch.where(amax == 0, 1.0, scale.clamp(max=torch.finfo(torch.float32).max))
 
 
 def quantise(tensor: Tensor, scale: Tensor | float, format: Format = FP8_E4M3) -> Tensor:

@@ -1,13 +1,15 @@
 """Floating-point formats: what the bits mean, and what rounding to fewer of them does.
 
 One class, `Format`, describes any (exponent, mantissa) layout that fits in a float64. The formats
-of the course are instances of it: FP32, TF32, FP16, BF16, FP8_E4M3, FP8_E5M2. The arithmetic here
+of the course are instances of it: FP32, TF32, FP16, BF16, FP8_E4M3, FP8_E5M2, and the smaller ones
+that block-scaled formats are made of: FP6_E2M3, FP6_E3M2, FP4_E2M1. The arithmetic here
 is ours and not torch's, so that a lesson can show each step; the tests compare it with torch and
 ml_dtypes over every bit pattern of 16 bits and fewer. Only `round` leaves some tensors to torch's
 own cast, for speed. Pictures live in `plots`, and the bit explorer in `widgets`.
 
 Sources: IEEE 754-2019 (binary16, binary32); the OCP 8-bit Floating Point Specification, revision
-1.0 (E4M3, E5M2); the NVIDIA A100 white paper (TF32).
+1.0 (E4M3, E5M2); the OCP Microscaling Formats (MX) Specification, version 1.0 (E2M3, E3M2, E2M1);
+the NVIDIA A100 white paper (TF32).
 """
 
 from __future__ import annotations
@@ -70,15 +72,18 @@ class Format:
         has_inf: True for the IEEE layout, in which the top exponent means inf and NaN. False for
             the "fn" layout of E4M3, in which the top exponent holds ordinary numbers and only
             the pattern of all ones is NaN.
+        has_nan: False for FP6 and FP4, in which every pattern is a number. Such a format has no inf
+            either, so what overflows becomes `max`.
 
     Raises:
-        ValueError: if the widths do not fit in a float64.
+        ValueError: if the widths do not fit in a float64, or there is an inf and no NaN.
     """
 
     name: str
     exponent_bits: int
     mantissa_bits: int
     has_inf: bool = True
+    has_nan: bool = True
 
     def __post_init__(self) -> None:
         if not 2 <= self.exponent_bits <= 11:
@@ -91,6 +96,8 @@ class Format:
             )
         if self.exponent_bits == 11 and not self.has_inf:
             raise ValueError(f"{self.name}: without inf, exponent_bits must be 2 to 10, got 11")
+        if self.has_inf and not self.has_nan:
+            raise ValueError(f"{self.name}: a format without NaN has no inf either")
 
     # ---- sizes and limits -------------------------------------------------------------------
 
@@ -117,7 +124,8 @@ class Format:
     @property
     def max(self) -> float:
         """Largest finite number."""
-        top = 2 - 2.0**-self.mantissa_bits * (1 if self.has_inf else 2)
+        nan_is_on_top = self.has_nan and not self.has_inf
+        top = 2 - 2.0**-self.mantissa_bits * (2 if nan_is_on_top else 1)
         return math.ldexp(top, self.max_exponent)
 
     @property
@@ -147,11 +155,15 @@ class Format:
     def _max_code(self) -> int:
         """Bit pattern of `max`."""
         full = self._sign_bit - 1
-        return full - (1 << self.mantissa_bits) if self.has_inf else full - 1
+        if self.has_inf:
+            return full - (1 << self.mantissa_bits)
+        return full - 1 if self.has_nan else full
 
     @property
     def _nan_code(self) -> int:
-        """Bit pattern of the quiet NaN that `encode` gives."""
+        """Bit pattern that `encode` gives for a NaN: the quiet one, or -0 where there is none."""
+        if not self.has_nan:
+            return self._sign_bit
         if not self.has_inf:
             return self._sign_bit - 1
         return (self._exponent_ones << self.mantissa_bits) | (1 << (self.mantissa_bits - 1))
@@ -185,7 +197,7 @@ class Format:
         if exponent == self._exponent_ones:
             if self.has_inf:
                 return "nan" if mantissa else "inf"
-            if mantissa == (1 << self.mantissa_bits) - 1:
+            if self.has_nan and mantissa == (1 << self.mantissa_bits) - 1:
                 return "nan"
         return "normal"
 
@@ -219,7 +231,7 @@ class Format:
             infinity = self._exponent_ones << self.mantissa_bits
             value[magnitude == infinity] = np.inf
             value[magnitude > infinity] = np.nan
-        else:
+        elif self.has_nan:
             value[magnitude == self._nan_code] = np.nan
         return np.where((codes >> (self.bits - 1)) & 1, -value, value)
 
@@ -252,14 +264,14 @@ class Format:
             saturate: what lies beyond `max` becomes `max` with its sign, infinities included.
                 By default it follows the format's own rule: inf where the format has it, else
                 NaN (the two modes of the OCP FP8 specification). torch 2.13 casts to E4M3 with
-                saturation, ml_dtypes without.
+                saturation, ml_dtypes without. FP6 and FP4 always saturate.
             out: a float array or tensor with the shape of ``values`` to write into. It may be
                 ``values`` itself.
 
         Returns:
             A float, or an array or tensor with the dtype and shape of ``values`` (float64 for
-            integers), detached from autograd; or ``out``. NaN stays NaN, and a negative number
-            that rounds to zero gives -0.0.
+            integers), detached from autograd; or ``out``. NaN stays NaN, also for FP6 and FP4,
+            which cannot store it. A negative number that rounds to zero gives -0.0.
 
         Raises:
             TypeError: if ``values`` are not real numbers, or ``out`` cannot take the result.
@@ -369,7 +381,7 @@ class Format:
 
     def _overflow(self, carrier: _Carrier, result: np.ndarray, saturate: bool) -> None:
         """Apply the overflow rule to what was rounded with an unlimited exponent."""
-        if saturate:
+        if saturate or not self.has_nan:
             np.clip(result, -self.max, self.max, out=result)
         elif not self.has_inf:
             np.copyto(result, carrier.floating(np.nan), where=np.abs(result) > self.max)
@@ -389,7 +401,7 @@ class Format:
         Returns:
             An int, or an array of `code_dtype` of the same shape; for a tensor, a tensor of
             int64 (uint64 if the format has 64 bits). Any NaN gives the format's quiet NaN with
-            sign 0.
+            sign 0; FP6 and FP4 have none, and give -0 as ml_dtypes does.
         """
         if isinstance(values, numbers.Real):
             return int(self._encode_array(np.array([float(values)]), saturate)[0])
@@ -438,7 +450,8 @@ class Format:
     def next_up(self, value: float) -> float:
         """The smallest number of this format that is larger than ``value``.
 
-        Above `max` comes inf, or NaN in a format without it, and inf itself gives the same. The
+        Above `max` comes inf, or NaN in a format without it, and inf itself gives the same. In
+        FP6 and FP4 nothing comes after `max`, and it is given again. The
         two zeros are one number: -0.0 follows the last negative number, and `min_subnormal`
         follows both. NaN gives NaN.
         """
@@ -447,6 +460,8 @@ class Format:
             return math.nan
         if value < -self.max:
             return -self.max
+        if value >= self.max and not self.has_nan:
+            return self.max
         if value >= self.max:
             return math.inf if self.has_inf else math.nan
         nearest = self.round(value)
@@ -476,6 +491,9 @@ FP16 = Format("FP16", exponent_bits=5, mantissa_bits=10)
 BF16 = Format("BF16", exponent_bits=8, mantissa_bits=7)
 FP8_E4M3 = Format("FP8 E4M3", exponent_bits=4, mantissa_bits=3, has_inf=False)
 FP8_E5M2 = Format("FP8 E5M2", exponent_bits=5, mantissa_bits=2)
+FP6_E2M3 = Format("FP6 E2M3", exponent_bits=2, mantissa_bits=3, has_inf=False, has_nan=False)
+FP6_E3M2 = Format("FP6 E3M2", exponent_bits=3, mantissa_bits=2, has_inf=False, has_nan=False)
+FP4_E2M1 = Format("FP4 E2M1", exponent_bits=2, mantissa_bits=1, has_inf=False, has_nan=False)
 
 FORMATS: dict[str, Format] = {
     f.name: f for f in (FP32, TF32, FP16, BF16, FP8_E4M3, FP8_E5M2)

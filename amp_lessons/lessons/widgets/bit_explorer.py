@@ -144,6 +144,8 @@ def _known(format: Any) -> Format:
         raise ValueError(
             f"{known.name} has {known.bits} bits, and the bit explorer shows 32 at most"
         )
+    if not known.has_nan:
+        raise ValueError(f"{known.name} has no NaN, and the bit explorer knows no such format")
     return known
 
 
