@@ -99,7 +99,8 @@ for format in (torch.float8_e4m3fn, torch.float8_e5m2):
     print(format, beyond.to(format).float().tolist())
 
 # %% [markdown]
-# So look for an overflow before the cast, or log the share of numbers that are cut off.
+# On a CPU, a cast to E4M3 leaves no inf that a check could find. So look for an overflow before the cast,
+# or log the share of numbers that are cut off.
 #
 # ## How exact must a scale be?
 #
@@ -109,7 +110,7 @@ for format in (torch.float8_e4m3fn, torch.float8_e5m2):
 #
 # The next cell multiplies the weights of the painter's first layer and the pictures, once with all
 # tensors in E4M3 and once in E5M2. It tries scales for the weights, from 65,536 times too small to
-# 256 times too large. Numbers beyond the end of a format become its largest number.
+# 256 times too large. In this cell, numbers beyond the end of either format become its largest number.
 
 # %% tags=["question"]
 predict("fp8.wrong_scale")
@@ -189,7 +190,7 @@ for name, scale in scales.items():
 # 1. FP8 has two formats: E4M3 with 4 significant bits, and E5M2 with 3 and more range.
 # 2. FP8 training has a scale for each tensor, row or block in place of one loss scale. With a scale for each
 #    tensor, the painter learns almost as well as in FP32.
-# 3. A cast to FP8 can cut numbers off without leaving an inf. Look for an overflow before the cast.
+# 3. A cast to E4M3 can cut numbers off without leaving an inf. Look for an overflow before the cast.
 # 4. A scale that is too small costs little, within a wide range. One that is too large cuts off the largest
 #    numbers.
 # 5. One outlier harms all that share its scale. With a scale for each row, it harms its own row.
