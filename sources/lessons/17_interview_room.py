@@ -157,7 +157,7 @@ mock(minutes=30)
 # | | 45 | tasks 1 to 5, in a blank file |
 # | | 45 | three open questions, in `mock()` or on the page that you exported. Record yourself, and mark the recording by the points shown |
 # | 3, size, speed, judgement | 20 | `drill()` |
-# | | 60 | [[lesson memory]], [[lesson speed]], [[lesson ranks]] and [[lesson fp8]]: every estimate with a pencil, 90 seconds each |
+# | | 60 | [[lesson memory]] to [[lesson fp8]]: every estimate with a pencil, 90 seconds each |
 # | | 45 | two short mocks, 20 minutes each |
 # | | 45 | the full mock |
 # | | 30 | what the report names. Then stop early, and sleep |
