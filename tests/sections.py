@@ -5,6 +5,7 @@ from __future__ import annotations
 import nbformat
 
 from amp_lessons.core.ipynb import is_set_up
+from amp_lessons.core.pictures import CURVES
 
 PRIMARY = (
     "https://docs.pytorch.org/",
@@ -34,3 +35,21 @@ def sections(lesson: nbformat.NotebookNode) -> dict[str, list[nbformat.NotebookN
 
 def printed(cells: list[nbformat.NotebookNode]) -> str:
     return "".join(o.text for c in cells for o in c.outputs if o.output_type == "stream")
+
+
+def text_after(cells: list[nbformat.NotebookNode], words: str) -> str:
+    """What the cell printed whose source contains these words."""
+    cell = next(c for c in cells if c.cell_type == "code" and words in c.source)
+    return "".join(output.get("text", "") for output in cell.outputs)
+
+
+def curves_of(cells: list[nbformat.NotebookNode], title: str) -> dict[str, list[float]]:
+    """The numbers behind the picture with this title."""
+    shown = next(
+        output.data[CURVES]
+        for cell in cells
+        if cell.cell_type == "code" and title in cell.source
+        for output in cell.outputs
+        if CURVES in output.get("data", {})
+    )
+    return {name: [float(word) for word in words.split()] for name, words in shown.items()}

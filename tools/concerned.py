@@ -105,8 +105,8 @@ TABLE = (
             "tests/lessons/test_myths.py",
             "tests/app/test_home.py",
         ),
-        notebooks=("notebooks/12_myths.ipynb",),
-        says="Lesson 12 prints which GPUs its old benchmark may have run on. If yours is now among "
+        notebooks=("notebooks/15_myths.ipynb",),
+        says="Lesson 15 prints which GPUs its old benchmark may have run on. If yours is now among "
         "them, read the text below it again.",
     ),
     Row(

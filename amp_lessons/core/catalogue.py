@@ -390,26 +390,53 @@ LESSONS: tuple[Lesson, ...] = (
         deep=Deep("How fast could it be?", minutes=50),
     ),
     Lesson(
-        id="11_past_one_gpu",
-        title="Past one eager GPU",
-        goal="compile, checkpoint and train on several ranks in the precision you chose",
-        minutes=45,
+        id="11_compile_and_checkpoint",
+        title="Compile and checkpoint",
+        goal="compile a model and recompute activations in the precision you chose",
+        minutes=30,
         prerequisites=("07_training_loops", "08_losses_and_ops"),
         shows=(
             Demonstration("A compiled backward pass with the wrong autocast, beside eager's"),
-            Demonstration("Two ranks under DDP and FSDP2, one of which overflows"),
-            Demonstration("FP8 by hand: scales for tensors and rows, and their errors"),
+            Demonstration("A block that runs twice, and the dtype of its second run"),
         ),
         exercises=_of(
-            "past_one_gpu",
-            core=("compiled_gradients", "may_step"),
-            more=("checkpointed", "shard_model", "few_exchanges", "to_float8"),
+            "compile_and_checkpoint",
+            core=("compiled_gradients", "checkpointed"),
         ),
-        topics=("past_one_gpu",),
-        deep=Deep("Compilers, ranks and FP8 at their edges", minutes=30),
+        topics=("compile_and_checkpoint",),
+        deep=Deep("Checkpoints at their edges", minutes=10),
     ),
     Lesson(
-        id="12_myths",
+        id="12_ranks",
+        title="Several ranks",
+        goal="train on several ranks whose scalers agree, and choose what travels between them",
+        minutes=35,
+        prerequisites=("07_training_loops",),
+        shows=(
+            Demonstration("Two ranks under DDP and FSDP2, one of which overflows"),
+            Demonstration("What FSDP2 casts, and how often DDP exchanges gradients"),
+        ),
+        exercises=_of(
+            "ranks",
+            core=("may_step", "few_exchanges"),
+            more=("shard_model",),
+        ),
+        topics=("ranks",),
+        deep=Deep("Ranks at their edges", minutes=15),
+    ),
+    Lesson(
+        id="13_fp8",
+        title="FP8",
+        goal="train in FP8 with a scale for each tensor or row, and say what a wrong scale costs",
+        minutes=25,
+        prerequisites=("01_number_formats", "07_training_loops"),
+        shows=(Demonstration("FP8 by hand: scales for tensors and rows, and their errors"),),
+        exercises=_of("fp8", core=("to_float8",)),
+        topics=("fp8",),
+        deep=Deep("FP8 at its edges", minutes=15),
+    ),
+    Lesson(
+        id="15_myths",
         title="Myths, tested",
         goal="say where common claims about AMP hold, and what to say instead",
         minutes=45,
@@ -418,7 +445,7 @@ LESSONS: tuple[Lesson, ...] = (
         shares=("myths_and_clinic",),
     ),
     Lesson(
-        id="13_clinic",
+        id="16_clinic",
         title="The clinic",
         goal="find a fault by its message or symptom, and fix broken programs",
         minutes=45,
@@ -448,7 +475,7 @@ LESSONS: tuple[Lesson, ...] = (
         deep=Deep("Faults, one by one", minutes=75),
     ),
     Lesson(
-        id="14_interview_room",
+        id="17_interview_room",
         title="Interview room",
         goal="answer questions on AMP with reasons and with numbers, and see where you stand",
         minutes=60,
@@ -605,9 +632,8 @@ def find_lesson(name: str) -> Lesson:
 
     names = [f"{lesson.number:02}" for lesson in LESSONS] + [lesson.slug for lesson in LESSONS]
     close = difflib.get_close_matches(plain, names, n=3)
-    there = (
-        f"did you mean {', '.join(close)}?" if close else f"there are 00 to {len(LESSONS) - 1:02}"
-    )
+    last = LESSONS[-1].number
+    there = f"did you mean {', '.join(close)}?" if close else f"there are 00 to {last:02}"
     raise UnknownLesson(f"no lesson is called {name!r}; {there}")
 
 

@@ -22,7 +22,8 @@ from amp_lessons.exercises.checks.serialize import plain
 from amp_lessons.exercises.checks.serialize.compare import Same, as_number, is_dict
 
 HALF, BFLOAT, SINGLE, DOUBLE = torch.float16, torch.bfloat16, torch.float32, torch.float64
-Use = Callable[[Callable[..., Any]], Callable[..., Any]]  # how what the learner wrote is used
+Answer = Callable[..., Any]  # what the learner wrote
+Use = Callable[[Answer], Callable[..., Any]]  # how it is used
 
 
 def as_play(use: Callable[..., Any]) -> Use:
@@ -55,6 +56,26 @@ def numbers(result: Any) -> list[float] | None:
 def flat(tensors: Iterable[Tensor]) -> list[float]:
     """All elements in one list of floats, which holds each of them exactly."""
     return [x for t in tensors for x in t.detach().double().flatten().tolist()]
+
+
+def is_tensor(given: Any) -> bool:
+    """Whether it is torch's own tensor. A subclass may say anything about itself."""
+    return type(given) in (Tensor, nn.Parameter)
+
+
+def dtype_or_type(given: Any) -> str:
+    """A tensor's dtype without "torch.", or the name of another type."""
+    return name_of(given.dtype) if is_tensor(given) else type(given).__name__
+
+
+def elements(tensors: Iterable[Any]) -> list[float] | str:
+    """All elements in one list of floats, or what else there is: "None", "a str"."""
+    found: list[float] = []
+    for tensor in tensors:
+        if not is_tensor(tensor):
+            return "None" if tensor is None else f"a {type(tensor).__name__}"
+        found += tensor.detach().double().flatten().tolist()
+    return found
 
 
 def in_words(words: Iterable[str]) -> str:

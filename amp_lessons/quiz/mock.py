@@ -169,7 +169,7 @@ ROLES: dict[str, Role] = {
     "systems": Role(
         "training systems",
         _points(10, 30, 20, 15, 20),
-        topics=("past_one_gpu", "memory"),
+        topics=("compile_and_checkpoint", "ranks", "fp8", "memory"),
         tasks=("accumulate", "OwnScaler"),
     ),
     "research": Role(

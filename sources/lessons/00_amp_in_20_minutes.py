@@ -235,7 +235,7 @@ for dtype in (torch.float16, torch.bfloat16):
 #   BF16. Some of its values may be too large for FP16.
 #
 # Scaling is worth knowing even if you only use BF16: FP8, with fewer bits still, needs a scale for each
-# tensor or block ([[lesson past_one_gpu]]). What does your machine support in hardware?
+# tensor or block ([[lesson fp8]]). What does your machine support in hardware?
 
 # %% tags=["live"]
 from amp_lessons.amp.speed import devices

@@ -264,7 +264,7 @@ plots.number_lines([FP8_E4M3, FP8_E5M2], 0, 8)
 # FP8's range is small, so libraries such as Transformer Engine give an FP8 tensor a *scale*. Before the
 # cast, the numbers are multiplied by the scale, so that the largest of them lands near the format's
 # largest number. The result of the matrix product is divided by the scales again
-# ([[lesson past_one_gpu]]). The [paper](https://arxiv.org/abs/2209.05433) that proposed E4M3 and E5M2 in
+# ([[lesson fp8]]). The [paper](https://arxiv.org/abs/2209.05433) that proposed E4M3 and E5M2 in
 # 2022 recommends E4M3 for weights and activations, and E5M2 for gradients.
 #
 # E5M2 has inf, and E4M3 doesn't. In E4M3 the highest exponent stands for numbers too, up to

@@ -256,7 +256,7 @@ with region():
 # FP32, and the linear layer refuses two dtypes. You have to cast `h` yourself. Autograd records the
 # `.float()`. In the backward pass, it converts the gradient back to FP16 for the layers before.
 # (In PyTorch 2.13, a compiled model needs more: with the default settings, the backward pass of such a
-# layer runs in 16 bits. [[Lesson past_one_gpu]] shows two ways out.)
+# layer runs in 16 bits. [[Lesson compile_and_checkpoint]] shows two ways out.)
 #
 # The innermost region for a device decides. When it ends, the region around it applies again, also if it
 # ends with an exception.

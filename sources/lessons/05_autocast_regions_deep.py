@@ -159,7 +159,7 @@ with region(cache_enabled=False):
 # ## A compiled model doesn't use the cache
 #
 # Here is the outer region again, this time around a model that `torch.compile` has compiled. `compiled`,
-# from this course's package, does that without a C++ compiler ([[lesson past_one_gpu]]).
+# from this course's package, does that without a C++ compiler ([[lesson compile_and_checkpoint]]).
 
 # %%
 with region():
@@ -177,7 +177,7 @@ with region():
 #
 # - **A layer in FP32.** If you compile a layer that has an inner region with `enabled=False`, its backward
 #   pass is recorded under the autocast of the call, so its gradients are computed in 16 bits.
-#   [[Lesson past_one_gpu]] shows that, and two ways out.
+#   [[Lesson compile_and_checkpoint]] shows that, and two ways out.
 # - **Rounding.** Inductor, the default backend, keeps numbers in FP32 between operations that it fuses. For
 #   an FP16 `x` of 300, `x * x / x` is inf in eager mode. Compiled with Inductor in PyTorch 2.13, on a CPU,
 #   it is 300. With `torch._inductor.config.emulate_precision_casts = True` it is inf again.

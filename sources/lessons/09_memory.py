@@ -373,7 +373,7 @@ for segments in (1, 2, 4, 8, 16):
 # %% [markdown]
 # With 4 segments, 4 inputs are kept, and at most 4 layers at a time are there in full. That is the
 # best balance here. Here, checkpointing and mixed precision together need less than either of them
-# alone. [[Lesson past_one_gpu]] uses checkpointing in earnest, with what can go wrong.
+# alone. [[Lesson compile_and_checkpoint]] uses checkpointing in earnest, with what can go wrong.
 #
 # ## And Ben?
 #
@@ -414,7 +414,7 @@ for name, parts in {
 # | The logits | the loss in pieces, or a kernel made for it | the last layer and the loss are no longer two separate lines |
 # | The optimizer's averages | 8-bit Adam | less exact averages |
 # | The optimizer's averages | SGD with momentum | a new search for the learning rate |
-# | Weights, gradients and averages | several GPUs that share them ([[lesson past_one_gpu]]) | they exchange data in each step |
+# | Weights, gradients and averages | several GPUs that share them ([[lesson ranks]]) | they exchange data in each step |
 # | Weights, gradients and averages, in fine-tuning | LoRA: the model is frozen in 16 bits, and you train a small FP32 adapter beside it | you train fewer parameters |
 # | Weights, gradients and averages, on one GPU | a model stored in BF16: 8 bytes per parameter, not 16 | small updates are lost ([[lesson amp_from_scratch]]), unless the optimizer is made for it |
 #

@@ -391,6 +391,6 @@ ask(
 
 # %% [markdown]
 # **Next:** [[exercises speed|the exercises]]: fix benchmarks that lie, judge times, count
-# FLOPs, find rows that can't be right. Then [[lesson past_one_gpu]]: past one eager GPU. Optional:
-# [[deep speed]], on floors and the roofline, on the switches for TF32, and on caches, clocks and
+# FLOPs, find rows that can't be right. Then [[lesson compile_and_checkpoint]]: a faster model, and a block
+# that runs twice. Optional: [[deep speed]], on floors and the roofline, on the switches for TF32, and on caches, clocks and
 # kernels.

@@ -289,4 +289,4 @@ plots.training(curves, title="The digit painter, step by step", ylabel="error pe
 # | clocks and power | a GPU lowers its clock when it gets hot or reaches its power limit; `nvidia-smi -lgc` locks it ([documentation](https://docs.nvidia.com/deploy/nvidia-smi/index.html)) | every comparison; the bench records clock, power and temperature |
 # | MFU | model FLOPs utilisation: the operations that the model needs, divided by time and by the data sheet's peak ([PaLM](https://arxiv.org/abs/2204.02311), appendix B) | large runs; unlike a speed-up, it says how much is left |
 #
-# Back to [[lesson speed]], its [[exercises speed]], or on to [[lesson past_one_gpu]].
+# Back to [[lesson speed]], its [[exercises speed]], or on to [[lesson compile_and_checkpoint]].

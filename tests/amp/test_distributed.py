@@ -1,7 +1,7 @@
 """Launching ranks: what they say comes back, and whatever goes wrong ends soon and is named.
 
 The ranks of most tests import no torch, so a launch costs a second and a half. What two real ranks
-do is checked in lesson 11, which runs the experiments.
+do is checked in lesson 12, which runs the experiments.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def test_lessons_and_sheets_link_to_each_other_to_home_and_to_what_is_next(subte
     for lesson in LESSONS:
         with subtests.test(lesson.id):
             sheet, notebook = PurePosixPath(lesson.sheet).name, PurePosixPath(lesson.notebook).name
-            rest = LESSONS[lesson.number + 1 :]
+            rest = LESSONS[LESSONS.index(lesson) + 1 :]
             following = [PurePosixPath(each.notebook).name for each in rest[:1]]
             assert {"home.ipynb", *following} <= targets(lesson.notebook)
             if lesson.exercises:

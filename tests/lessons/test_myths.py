@@ -1,4 +1,4 @@
-"""Lesson 12 leaves nothing out: each claim is tried, and its verdict follows from what was found.
+"""Lesson 15 leaves nothing out: each claim is tried, and its verdict follows from what was found.
 
 The notebook is read as it is stored, so what is tested is what a learner sees; nbval runs it.
 """

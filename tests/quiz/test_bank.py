@@ -56,7 +56,7 @@ def test_open_questions_cover_the_course():
 
 
 def test_each_lesson_has_questions_of_many_kinds():
-    for lesson in LESSONS[1:14]:
+    for lesson in (each for each in LESSONS[1:] if each.asks):
         kinds = {item.kind for item in BANK.choose(lesson=lesson.slug)}
         assert kinds >= {"single", "bug", "output", "trace", "order"}, lesson.slug
 
@@ -224,7 +224,7 @@ def test_choose_narrows_by_everything_asked_for():
         ({"topic": "grad_scaller"}, "no topic is called 'grad_scaller'; did you mean grad_scaler"),
         ({"level": 4}, "no level is called 4; there are 1, 2 and 3"),
         ({"lesson": "06", "topic": "memory"}, "leave one condition out"),
-        ({"lesson": "14"}, "leave the lesson out"),
+        ({"lesson": "17"}, "leave the lesson out"),
     ],
 )
 def test_what_is_not_there_is_told_with_the_nearest(asked, output):

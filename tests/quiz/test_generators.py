@@ -405,7 +405,7 @@ def fits_fp8(value: float, dtype: torch.dtype) -> bool:
 
 def test_a_cast_decides_which_fp8_scale_is_too_large():
     seen = 0
-    for item in of(NumberItem, "past_one_gpu.gen_fp8_scale"):
+    for item in of(NumberItem, "fp8.gen_fp8_scale"):
         largest = float(re.search(r"tensor is ([\d.,]+)\.", item.prompt)[1].replace(",", ""))
         dtype = FP8[re.search(r"cast it to (\w+)", item.prompt)[1]]
         assert fits_fp8(item.answer * largest, dtype), item.id

@@ -89,7 +89,8 @@ def myths(to: Places) -> Page:
     lesson = next(each for each in LESSONS if each.slug == "myths")
     opening = text.render(
         "# Myths about AMP, each with its verdict\n\nWe tried each of these claims, which people "
-        f"find on the web. [Lesson {lesson.number}](12_myths.ipynb) shows how, and what came out."
+        f"find on the web. [Lesson {lesson.number}]({lesson.id}.ipynb) shows how, and what came "
+        "out."
     )
     rows = "".join(
         f'<li id="myth-{each.number}"><p class="claim">“{text.inline(each.claim)}.”</p>'
@@ -101,7 +102,7 @@ def myths(to: Places) -> Page:
 
 
 def _sources(number: int, source: str) -> str:
-    lesson = LESSONS[number]
+    lesson = next(each for each in LESSONS if each.number == number)
     words = f"Lesson {number:02}: {html.escape(lesson.title)}"
     link = f'<a href="{places.lesson_page(lesson.slug)}">{words}</a>'
     return link + (f' · <a href="{html.escape(source)}">source</a>' if source else "")

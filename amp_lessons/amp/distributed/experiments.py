@@ -1,4 +1,4 @@
-"""What two ranks do when one of them overflows: lesson 11's experiments, in one torchrun.
+"""What two ranks do when one of them overflows: lesson 12's experiments, in one torchrun.
 
 Each experiment runs on every rank, and what a rank saw goes back to the notebook by `report`.
 They need at least two ranks; rank 1 is the one that things happen to.
@@ -53,7 +53,7 @@ def paint_step(
     hooks: Hooks,
     step: int,
 ) -> None:
-    """The step that lesson 11 shows, and where an experiment interferes with it."""
+    """The step that lesson 12 shows, and where an experiment interferes with it."""
     optimizer.zero_grad()
     with context():
         error = mse_loss(model(batch), batch)

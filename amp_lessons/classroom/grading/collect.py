@@ -25,7 +25,7 @@ from amp_lessons.core.ipynb import NotebookError
 from amp_lessons.core.terminal import line
 
 MOST_OF_A_LEARNER = 50
-"""Notebooks. The course has thirteen sheets."""
+"""Notebooks. The course has fifteen sheets."""
 
 MOST_BESIDE, LARGEST_BESIDE = 20, 256 * 2**10
 """Files beside a notebook that travel with it, and bytes of each."""

@@ -1,4 +1,4 @@
-"""Exercises 13: the clinic."""
+"""Exercises 16: the clinic."""
 
 from amp_lessons.exercises.checks.topic import open_topic
 

@@ -1,5 +1,5 @@
 # %% text
-# # Exercises 13: The clinic
+# # Exercises 16: The clinic
 #
 # Sixteen broken programs, one for each case of the clinic. They are the last exercises of the
 # course. Take [[lesson clinic]] first. Fourteen of them train in mixed precision on the CPU. Cases

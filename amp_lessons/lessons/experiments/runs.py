@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+import torch.testing._internal.distributed.fake_pg  # makes the backend "fake" known
 
 from amp_lessons.lessons.experiments.kept import saved_for_backward
 

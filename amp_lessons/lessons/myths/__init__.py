@@ -2,7 +2,7 @@
 
 The claims are told in our own words. `proofs` tries each of them in one case or several, and the
 verdict follows from what was found. A test holds the two against each other, so no claim can be
-passed over, and no verdict rests on our word. Lesson 12 shows the numbers behind them.
+passed over, and no verdict rests on our word. Lesson 15 shows the numbers behind them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Myth:
 
     @property
     def heading(self) -> str:
-        """Its heading in lesson 12."""
+        """Its heading in lesson 15."""
         return f"{self.number}. {self.claim}"
 
     @property
@@ -79,7 +79,7 @@ def verdict_of(cases: Mapping[str, bool]) -> Verdict:
 
 
 def table() -> str:
-    """All claims with their verdicts, linked to their places in lesson 12, as Markdown."""
+    """All claims with their verdicts, linked to their places in lesson 15, as Markdown."""
     rows = (
         f"| {m.number} | [{m.claim}](#{heading_anchor(m.heading)}) | {m.ruling} |" for m in MYTHS
     )

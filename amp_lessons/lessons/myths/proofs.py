@@ -1,4 +1,4 @@
-"""What lesson 12 tries its claims with, and for each claim the cases that its verdict rests on.
+"""What lesson 15 tries its claims with, and for each claim the cases that its verdict rests on.
 
 Everything runs on a CPU. CUDA's rules are asked on fake tensors, memory is counted on them, and
 limits of speed are arithmetic with the figures of data sheets.

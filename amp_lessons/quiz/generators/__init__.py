@@ -16,13 +16,13 @@ from amp_lessons.quiz.generators import (
     amp_from_scratch,
     autocast_ops,
     autocast_regions,
+    fp8,
     grad_scaler,
     how_numbers_break,
     losses_and_ops,
     memory,
     myths_and_clinic,
     number_formats,
-    past_one_gpu,
     speed,
     training_loops,
 )
@@ -40,7 +40,7 @@ _TOPICS = (
     losses_and_ops,
     memory,
     speed,
-    past_one_gpu,
+    fp8,
     myths_and_clinic,
 )
 

@@ -1,5 +1,0 @@
-"""Exercises 11: past one eager GPU."""
-
-from amp_lessons.exercises.checks.topic import open_topic
-
-__getattr__ = open_topic(__name__)
