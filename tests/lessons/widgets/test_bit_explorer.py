@@ -10,7 +10,7 @@ import pytest
 import torch
 import traitlets
 
-from amp_lessons.amp.numbers.formats import FP8_E4M3, FP16, Format
+from amp_lessons.amp.numbers.formats import FP4_E2M1, FP8_E4M3, FP16, Format
 from amp_lessons.lessons.widgets import BitExplorer
 
 # ---- Python ----------------------------------------------------------------------------------
@@ -102,6 +102,7 @@ def test_formats_of_ones_own() -> None:
     [
         ({"format": "FP12"}, "no format called 'FP12'; there are FP32"),
         ({"format": Format("FP64", 11, 52)}, "FP64 has 64 bits, and the bit explorer shows 32"),
+        ({"format": FP4_E2M1}, "FP4 E2M1 has no NaN"),
         ({"formats": [FP16, Format("FP16", 4, 3)]}, "two formats are called FP16"),
         ({"value": "a tenth"}, "value must be a number, got 'a tenth'"),
         ({"value": None}, "value must be a number, got None"),
