@@ -244,8 +244,8 @@ def test_questions_widgets_and_other_live_cells():
     assert found[1] == Poll(("grad_scaler.one_inf", "grad_scaler.fixed_scales"))
     assert [each.what for each in found if isinstance(each, Try)] == ["scaler lab", ""]
     lab, live = slides_of(*found[2:])
-    assert "Open lesson 12 and try the <b>scaler lab</b>." in lab.body
-    assert "Open lesson 12 and run this cell." in live.body
+    assert "Open lesson 15 and try the <b>scaler lab</b>." in lab.body
+    assert "Open lesson 15 and run this cell." in live.body
 
 
 def test_a_picture_keeps_its_words_and_its_shape():
