@@ -216,7 +216,7 @@ LESSONS: tuple[Lesson, ...] = (
             more=("kahan_sum", "log_softmax"),
         ),
         topics=("how_numbers_break",),
-        deep=Deep("More ways to lose a number", minutes=20),
+        deep=Deep("More ways to lose a number", minutes=25),
     ),
     Lesson(
         id="03_amp_from_scratch",
@@ -234,7 +234,7 @@ LESSONS: tuple[Lesson, ...] = (
             more=("MasterSGD", "choose_scale", "missing_ingredient"),
         ),
         topics=("amp_from_scratch",),
-        deep=Deep("Sums, windows, and gradients in between", minutes=20),
+        deep=Deep("Sums, windows, and gradients in between", minutes=30),
     ),
     Lesson(
         id="04_autocast_ops",
@@ -320,7 +320,7 @@ LESSONS: tuple[Lesson, ...] = (
             ),
         ),
         topics=("training_loops",),
-        deep=Deep("Training loops at their edges", minutes=25),
+        deep=Deep("Training loops at their edges", minutes=30),
     ),
     Lesson(
         id="08_losses_and_ops",
@@ -340,7 +340,7 @@ LESSONS: tuple[Lesson, ...] = (
             more=("unit_rows", "safe_rms_norm", "recomputed_silu", "wide_energy"),
         ),
         topics=("losses_and_ops",),
-        deep=Deep("Losses and ops at their edges", minutes=25),
+        deep=Deep("Losses and ops at their edges", minutes=30),
     ),
     Lesson(
         id="09_memory",
@@ -422,7 +422,7 @@ LESSONS: tuple[Lesson, ...] = (
             more=("shard_model",),
         ),
         topics=("ranks",),
-        deep=Deep("Ranks at their edges", minutes=15),
+        deep=Deep("Ranks at their edges", minutes=20),
     ),
     Lesson(
         id="13_fp8",

@@ -122,6 +122,27 @@ for name, masked in (("added", added), ("filled in", scores.masked_fill(hidden, 
 # The same happens where two masks are added, one for padding and one for the future. Combine masks as
 # booleans, and fill in once.
 #
+# ## Positions that a cast moves
+#
+# Many language models tell positions apart by angles: position times a frequency, for 32 frequencies in
+# the cell below (RoPE). The frequencies are often stored in a *buffer*, a tensor of the model that isn't
+# trained. `model.to(torch.bfloat16)` casts buffers too.
+
+# %%
+frequencies = 1e4 ** -(torch.arange(32) / 32)
+positions = torch.arange(4096)
+exact = positions[:, None] * frequencies.double()
+cast = positions[:, None] * frequencies.bfloat16().double()
+off = (cast - exact).abs().amax(1)
+print(f"frequencies cast: one angle is wrong by a radian from position {(off > 1).nonzero()[0, 0]}")
+different = positions.bfloat16().unique().numel()
+print(f"positions cast:   {different} of {positions.numel()} positions stay different")
+
+# %% [markdown]
+# Between 256 and 512 BF16 has only even numbers, so two neighbours get the same position. Compute the
+# angles in FP32 and cast their cosines and sines: these are at most 1. If the model has a buffer of
+# frequencies, make it again in FP32 after the cast, or keep it out of the cast.
+#
 # ## A CPU that flushes to zero
 #
 # Subnormal numbers can be slow on a CPU. `torch.set_flush_denormal(True)` makes the CPU replace them by

@@ -145,11 +145,84 @@ print(f"row @ column: {(row @ row.T).item():,.0f}, in a loop: {total.item():,.0f
 
 # %% [markdown]
 # Your CPU ran `@` here. A GPU's [[term tensor core|tensor cores]] multiply FP16 numbers and can add the
-# products up in FP32. On CUDA, PyTorch asks for FP32 totals. But by default it lets the GPU
-# round partial sums to FP16 on the way, for speed
+# products up in FP32. On CUDA, PyTorch asks for FP32 totals. But by default it lets the GPU round partial
+# sums to FP16 on the way, for speed
 # ([docs](https://docs.pytorch.org/docs/stable/notes/cuda.html#reduced-precision-reduction-in-fp16-gemms);
-# not measured here). `torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False`
-# turns that off. For BF16 there is a flag of its own, `allow_bf16_reduced_precision_reduction`.
+# not measured here). Three flags in `torch.backends.cuda.matmul` decide about that. Here are their
+# defaults.
+
+# %%
+for flag in (
+    "fp16_reduced_precision_reduction",
+    "bf16_reduced_precision_reduction",
+    "fp16_accumulation",
+):
+    print(f"allow_{flag:32}", getattr(torch.backends.cuda.matmul, f"allow_{flag}"))
+
+# %% [markdown]
+# So BF16, too, lets partial sums be rounded to 16 bits. With `allow_fp16_accumulation` the GPU adds up
+# the products themselves in FP16, which is faster on some GPUs. Leave it off for training.
+#
+# ## The batch decides the order
+#
+# Does an example give the same numbers alone and in a batch? The cell multiplies the first row of 512
+# alone, and then together with the others. What you see depends on your CPU.
+
+# %% tags=["live"]
+rows, weights = torch.randn(512, 1024), torch.randn(1024, 1024)
+for dtype in (torch.float32, torch.bfloat16):
+    a, b = rows.to(dtype), weights.to(dtype)
+    changed = (a[:1] @ b)[0] != (a @ b)[0]
+    print(f"{dtype!s:14} {changed.float().mean():.0%} of the row's 1,024 results differ")
+
+# %% [markdown]
+# Libraries choose their kernel by the shapes, and another kernel can add up in another order. On our CPU
+# most of the FP32 results differ, in their last bits, and none of the BF16 results. A server of language
+# models puts whatever requests arrive into one batch, so the same request can get different answers ([He
+# et al.](https://thinkingmachines.ai/blog/defeating-nondeterminism-in-llm-inference/)). In reinforcement
+# learning one engine writes the answers and another one trains on them, and they differ in the same way.
+# [Qi et al.](https://arxiv.org/abs/2510.26788) found that difference smaller in FP16 than in BF16,
+# because FP16 has more significant bits.
+#
+# ## Adam's averages in BF16
+#
+# Adam divides by the root of `v`, an average of squared gradients: each step computes `v = β2 · v + (1 −
+# β2) · g²`. Can `v` be stored in BF16? The cell lets `v` fall from 1 for 1,000 steps with gradients of
+# zero, and rise from 0 for 10,000 steps with gradients of 1. With exact numbers it would come close to 0
+# and to 1.
+
+# %%
+for beta2 in (0.999, 0.99, 0.95):
+    falling, rising = torch.ones((), dtype=torch.bfloat16), torch.zeros((), dtype=torch.bfloat16)
+    one = torch.ones_like(rising)
+    for _ in range(1000):
+        falling.mul_(beta2)
+    for _ in range(10_000):
+        rising.mul_(beta2).addcmul_(one, one, value=1 - beta2)
+    print(f"β2 = {beta2:5}: falls to {falling.item():.1g}, rises to {rising.item():.2f}")
+
+# %% [markdown]
+# With Adam's default of 0.999, `v` doesn't move down at all and stops at half of its way up. With 0.95 it
+# follows. DeepSeek-V3 trained with β2 = 0.95 and both averages in BF16
+# ([paper](https://arxiv.org/abs/2412.19437), sections 3.3.3 and 4.2).
+#
+# Muon keeps one average, and computes the update from it in BF16: five steps that bring all singular
+# values of a matrix close to 1 (*Newton-Schulz*). These are the steps of `torch.optim.Muon`.
+
+# %%
+matrix = torch.randn(64, 128, generator=torch.Generator().manual_seed(0))
+for dtype in (torch.float32, torch.bfloat16):
+    update = matrix.to(dtype) / matrix.norm()
+    for _ in range(5):
+        square = update @ update.T
+        polynomial = -4.775 * square + 2.0315 * square @ square
+        update = 3.4445 * update + polynomial @ update
+    values = torch.linalg.svdvals(update.float())
+    print(f"{dtype!s:14} singular values from {values.min():.1f} to {values.max():.1f}")
+
+# %% [markdown]
+# The result needn't be exact, and nothing of it is left in the next step: each update starts from the
+# average again. Adam's `v` lives on from step to step, and so do its rounding errors.
 #
 # ## Training without master weights
 #

@@ -143,6 +143,11 @@ for reading in ("no comparison", "two reads in each step", "one read in each ste
 # With a fused optimizer, `step` doesn't wait, and each of these reads does. If a few
 # steps more or less don't matter to your schedule, leave the comparison out.
 #
+# A CUDA graph records the kernels of a step and launches them all at once. While it records, the CPU may
+# not wait for the GPU, so it can't hold the `step` of a plain optimizer. PyTorch's
+# [notes](https://docs.pytorch.org/docs/stable/notes/cuda.html#usage-with-torch-cuda-amp) say to record
+# forward, loss and backward, and to leave `step` and `update` outside.
+#
 # ### Fused SGD with momentum: a bug in PyTorch 2.13
 #
 # Now fused SGD with momentum, whose *very first* step overflows, as first steps often do. Run the cell

@@ -217,6 +217,34 @@ with torch.inference_mode():
 # a converted model runs its operations in 16 bits. So compare the two once on your own data. Neither
 # needs a scaler, because there is no backward pass.
 #
+# ## `bf16=True` isn't `dtype=torch.bfloat16`
+#
+# In a Hugging Face script you meet two settings that sound alike. `TrainingArguments(bf16=True)` trains
+# under autocast. `from_pretrained(…, dtype=torch.bfloat16)` loads the weights in BF16, and without more
+# code everything else follows. Here are both by hand, for one step of AdamW.
+
+# %%
+for name, dtype in (("bf16=True", torch.float32), ("dtype=bfloat16", torch.bfloat16)):
+    network = autoencoder().to(dtype)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4)
+    before = network[0].weight.detach().clone()
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype is torch.float32):
+        loss = mse_loss(network(unseen.to(dtype)).float(), unseen)
+    loss.backward()
+    optimizer.step()
+    weight = network[0].weight
+    kept = (weight, weight.grad, *(v for v in optimizer.state[weight].values() if v.ndim))
+    dtypes, size = {str(t.dtype)[6:] for t in kept}, sum(t.element_size() for t in kept)
+    moved = (weight != before).float().mean()
+    print(f"{name:15} weights, gradients, averages: {dtypes}, {size} bytes", end=", ")
+    print(f"{moved:.0%} of the weights moved")
+
+# %% [markdown]
+# The second way needs half the bytes, and small updates are lost in the rounding
+# ([[lesson how_numbers_break]]). For LoRA, the usual mixture is a frozen model in BF16 and an adapter in
+# FP32. PEFT [casts](https://huggingface.co/docs/peft/package_reference/functional) new adapters to FP32
+# by default (`autocast_adapter_dtype=True`).
+#
 # ## One place for the device
 #
 # [PyTorch's AMP recipe](https://docs.pytorch.org/tutorials/recipes/recipes/amp_recipe.html) calls

@@ -195,6 +195,45 @@ for shift in (0, 10, 100, 1000):
 # towards zero, and the logits with it. PaLM was trained with it, and its authors found training more
 # stable ([paper](https://arxiv.org/abs/2204.02311)). Compute it in FP32.
 #
+# ## A router that changes its mind
+#
+# In a mixture of experts, a small linear layer, the *router*, sends each token to the experts with the
+# largest logits. If two logits are close, rounding decides. The cell computes the logits of 4,096 tokens
+# for 64 experts in three ways, and counts the tokens that get another pair of experts than in FP32.
+
+# %%
+draw = torch.Generator().manual_seed(0)
+tokens, router = torch.randn(4096, 256, generator=draw), nn.Linear(256, 64, bias=False)
+nn.init.normal_(router.weight, std=1 / 16, generator=draw)
+
+
+def experts(logits):
+    return logits.topk(2).indices.sort().values
+
+
+def in_float32(tokens):
+    with torch.autocast("cpu", enabled=False):
+        return router(tokens.float())
+
+
+in_fp32 = experts(router(tokens))
+with torch.autocast("cpu", dtype=bfloat):
+    ways = {
+        "autocast": router(tokens),
+        "x.float()": router(tokens.float()),
+        "off": in_float32(tokens),
+    }
+for name, logits in ways.items():
+    moved = (experts(logits) != in_fp32).any(1).float().mean()
+    print(f"{name:9} {logits.dtype!s:14} {moved:.0%} of the tokens go elsewhere")
+
+# %% [markdown]
+# `x.float()` changes nothing, because autocast casts it back for the linear layer. Only an inner region
+# with `enabled=False` keeps the router in FP32, as [Switch Transformer](https://arxiv.org/abs/2101.03961)
+# does (section 2.4). Two engines round differently too. In reinforcement learning that sends tokens to
+# other experts in training than in serving, and can break the training ([Ma et
+# al.](https://arxiv.org/abs/2510.11370)).
+#
 # ## A running average that stands still
 #
 # A buffer of your own decides for everything that is added to it, because ops in place keep its dtype.

@@ -67,4 +67,64 @@ for name, value in (("10,000", 10_000.0), ("6e-8", 2.0**-24)):
 # - `nn.DataParallel`, the predecessor of DDP, has threads in place of ranks. In PyTorch 2.13 it hands
 #   them autocast's on or off, without its dtype. Put the region inside `forward`; better, use DDP.
 #
+# ## A sum over many ranks in BF16
+#
+# DDP's `bf16_compress_hook` halves the bytes of the exchange: it casts each gradient to BF16, divides by
+# the number of ranks, and adds up in BF16. The libraries decide in which order. Here one rank after the
+# other adds its part, as in a ring. The ranks' gradients have the same mean and different noise.
+
+# %%
+draw = torch.Generator().manual_seed(0)
+gradients = 2e-4 + 1e-3 * torch.randn(512, 5_000, generator=draw)
+for ranks in (2, 8, 64, 512):
+    exact = gradients[:ranks].double().mean(0)
+    mean = torch.zeros(5_000, dtype=torch.bfloat16)
+    for gradient in gradients[:ranks]:
+        mean += gradient.bfloat16() / ranks
+    error = (mean.double() - exact).norm() / exact.norm()
+    print(f"{ranks:3} ranks: relative error {error:.2%}")
+
+# %% [markdown]
+# The more ranks, the larger the sum beside each part, and the more of each part is rounded away. FSDP2's
+# `reduce_dtype=torch.float32` avoids that, for twice the bytes.
+#
+# ## FSDP2 with a checkpoint
+#
+# A recomputed block must run in the dtype of its first run ([[lesson compile_and_checkpoint]]). Under
+# FSDP2 the policy casts its input. Does it also cast in the second run? `seen` collects the dtypes of
+# both.
+
+# %%
+from torch import nn
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.utils.checkpoint import checkpoint
+
+from amp_lessons.lessons.experiments import raised
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.seen = nn.Linear(8, 8), []
+
+    def forward(self, x):
+        self.seen.append(x.dtype)
+        return self.layer(x)
+
+
+with one_of_ranks(2):
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16)
+    block = fully_shard(Block(), mp_policy=policy)
+    checkpoint(block, torch.randn(4, 8), use_reentrant=False).sum().backward()
+    print("seen by the block:", *block.seen)
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, cast_forward_inputs=False)
+    block = fully_shard(Block(), mp_policy=policy)
+    print("cast_forward_inputs=False:", raised(lambda: block(torch.randn(4, 8))))
+
+# %% [markdown]
+# In PyTorch 2.13 both runs get BF16. Before, the second run could get the input as it was, and fail or
+# compute in FP32 ([issue 148831](https://github.com/pytorch/pytorch/issues/148831), [its
+# repair](https://github.com/pytorch/pytorch/pull/182580)). With `cast_forward_inputs=False`, you cast the
+# inputs yourself.
+#
 # Back to [[lesson ranks]], its [[exercises ranks]], or on to [[lesson fp8]].
