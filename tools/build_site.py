@@ -16,7 +16,7 @@ import sys
 import time
 from pathlib import Path
 
-from website import assets, lessons, lookup, places, policies, quizpage, reference, search
+from website import api, assets, lessons, lookup, places, policies, quizpage, reference, search
 from website.pages import Writer
 from website.places import Places
 
@@ -43,6 +43,7 @@ def build(folder: Path, repository: str = "", ref: str = "main") -> Places:
         reference.myths(to),
         reference.numbers(to),
         reference.glossary(to),
+        api.page(to),
         reference.guides((guide.title, guide.path) for guide in guides),
         *guides,
         search.page(),

@@ -15,7 +15,7 @@ from amp_lessons.core.catalogue import HOME, LESSONS
 
 INDEX, QUIZ, ERRORS, POLICY = "index.html", "quiz.html", "errors.html", "policy.html"
 MYTHS, NUMBERS, GLOSSARY, SEARCH = "myths.html", "numbers.html", "glossary.html", "search.html"
-DOCS = "docs.html"
+DOCS, API = "docs.html", "api.html"
 _OUTSIDE = re.compile(r"[a-z][a-z+.-]*:", re.IGNORECASE)
 
 

@@ -113,8 +113,9 @@ def guides(titles: Iterable[tuple[str, str]]) -> Page:
     content = (
         "<h1>Guides</h1><p>For your own model, for a class, and for those who work on the "
         "course.</p>"
-        f'<ul>{rows}</ul><p>See also <a href="{places.NUMBERS}">the page of numbers</a> and '
-        f'<a href="{places.GLOSSARY}">the glossary</a>.</p>'
+        f'<ul>{rows}</ul><p>See also <a href="{places.NUMBERS}">the page of numbers</a>, '
+        f'<a href="{places.GLOSSARY}">the glossary</a> and '
+        f'<a href="{places.API}">the package\'s names</a>.</p>'
     )
     return Page(places.DOCS, "Guides", content, kind="reference")
 
