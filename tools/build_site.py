@@ -50,7 +50,7 @@ def build(folder: Path, repository: str = "", ref: str = "main") -> Places:
     ]
     for page in every:
         writer.write(page)
-    assets.copy(folder)
+    assets.copy(folder, to)
     writer.put("data/search.json", search.index(every).encode())
     return to
 

@@ -6,7 +6,7 @@ No request leaves this machine: the browser aborts it, and the test fails.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import build_site
@@ -234,33 +234,40 @@ def press(place: Locator, name: str) -> None:
     place.get_by_role("button", name=name, exact=True).first.click()
 
 
-def open_line(place: Locator) -> None:
-    place.get_by_role("button", name="Show all reasons").click()
-
-
 def take_apart(place: Locator) -> None:
     """An order that is no neighbour of the recorded ones."""
-    cards = place.locator("[draggable=true]")
-    for _ in range(3):
-        cards.first.click()
-        place.get_by_role("button", name="Leave out").click()
+    for line in ("scaler.scale(loss).backward()", "optimizer.zero_grad()", "scheduler.step()"):
+        place.get_by_role("button", name=line).first.click()
+        press(place, "Leave out")
     press(place, "Run it")
 
 
-WIDGETS = {
-    "bit_explorer": ("number_formats", lambda w: w.get_by_label("Value").fill("0.1"), "0.0999"),
+def type_in(place: Locator, label: str, text: str) -> None:
+    field = place.get_by_label(label, exact=True)
+    field.fill(text)
+    field.press("Enter")
+
+
+def predict_a_step(place: Locator) -> None:
+    for group in ("It runs in", "Its output is"):
+        place.get_by_role("group", name=group).get_by_text("FP16", exact=True).click()
+    press(place, "Commit")
+
+
+WIDGETS: dict[str, tuple[str, Callable[[Locator], None] | None, str]] = {
+    "bit_explorer": ("number_formats", lambda w: type_in(w, "Value", "0.1"), "0.0999"),
     "gradient_histogram": ("how_numbers_break", None, "overflow"),
     "policy_browser": ("autocast_ops", lambda w: choose(w, "16-bit dtype", "bfloat16"), "bfloat16"),
-    "autocast_steps": ("autocast_regions", lambda w: press(w, "Show me"), "Op 2 of 13"),
+    "autocast_steps": ("autocast_regions", predict_a_step, "Next op"),
     "order_calls": ("training_loops", take_apart, "This order isn't recorded."),
-    "memory_calculator": ("memory", lambda w: w.get_by_label("Batch").fill("2"), "FP32"),
-    "published_explorer": (
-        "speed",
-        lambda w: w.get_by_label("GPU").select_option(index=1),
-        "pairs",
+    "memory_calculator": ("memory", lambda w: type_in(w, "Batch", "1"), "AMP needs 1."),
+    "published_explorer": ("speed", lambda w: choose(w, "GPU", "V100 16GB"), "V100 16GB"),
+    "roofline_explorer": ("speed_deep", lambda w: choose(w, "GPU", "T4"), "GFLOP on T4"),
+    "whole_loop": (
+        "amp_in_20_minutes",
+        lambda w: press(w, "Show all reasons"),
+        "One scaler serves the whole training",
     ),
-    "roofline_explorer": ("speed_deep", lambda w: w.get_by_label("GPU").select_option("A100"), ""),
-    "whole_loop": ("amp_in_20_minutes", open_line, "One scaler serves the whole training"),
     "loss_scale_lab": ("grad_scaler", None, "Loss scale"),
     "scaler_lab": ("grad_scaler", lambda w: press(w, "Show all"), "agree in all 12 steps shown"),
 }

@@ -111,10 +111,12 @@ def ways_to_run(file: str, page: str, to: Places) -> list[Way]:
     """The notebook itself and, where the repository is known, services that run it."""
     ways = [Way("download the notebook", to.to(file, page), download=True)]
     if to.repository:
-        where = f"{to.repository}/blob/{to.ref}/{file}"
+        # The workflow pushes the site to gh-pages. The notebooks there know the release's wheel.
+        branch = "gh-pages" if to.wheel else to.ref
+        colab = f"https://colab.research.google.com/github/{to.repository}/blob/{branch}/{file}"
         binder = f"https://mybinder.org/v2/gh/{to.repository}/{to.ref}?urlpath=lab/tree/{file}"
         ways += [
-            Way("Colab", f"https://colab.research.google.com/github/{where}"),
+            Way("Colab", colab),
             Way("Binder", binder),
             Way("Codespaces", f"https://codespaces.new/{to.repository}?ref={to.ref}"),
         ]
