@@ -4,8 +4,11 @@ Importing this package is cheap: no name imports torch before it is used. `__ini
 names that lessons and your own code need. The command line lives in `amp_lessons.app.cli`.
 """
 
-import lazy_loader
-
 __version__ = "0.1.0"
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+try:
+    import lazy_loader
+except ModuleNotFoundError:  # `app.set_up` runs where nothing is installed yet, and needs no name
+    pass
+else:
+    __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

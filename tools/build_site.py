@@ -16,7 +16,7 @@ import sys
 import time
 from pathlib import Path
 
-from website import assets, lessons, lookup, places, policies, quizpage, reference, search
+from website import api, assets, lessons, lookup, places, policies, quizpage, reference, search
 from website.pages import Writer
 from website.places import Places
 
@@ -43,13 +43,14 @@ def build(folder: Path, repository: str = "", ref: str = "main") -> Places:
         reference.myths(to),
         reference.numbers(to),
         reference.glossary(to),
+        api.page(to),
         reference.guides((guide.title, guide.path) for guide in guides),
         *guides,
         search.page(),
     ]
     for page in every:
         writer.write(page)
-    assets.copy(folder)
+    assets.copy(folder, to)
     writer.put("data/search.json", search.index(every).encode())
     return to
 

@@ -30,6 +30,14 @@ IMPORTED_AS = {
     "sklearn": "scikit-learn",
 }
 """The distribution of a module, where another name than its own is not just a matter of dashes."""
+WRITTEN_WITH = "2.13"
+"""The PyTorch whose numbers the notebooks show."""
+IN_OLDER_TORCH = (
+    "one cell of lesson 09 and its whole optional notebook need linear_cross_entropy with options, "
+    "FP8 E4M3 gives NaN beyond 448, a CPU multiplies no FP8 matrices, and before 2.12 CUDA's "
+    "autocast leaves rms_norm alone"
+)
+"""What the tests of 2.11 showed: see `docs/versions.md`."""
 NOT_IN_A_NOTEBOOK = frozenset({"jupyterlab"})
 """What only `amp-lessons lab` needs. Where a notebook is open, something serves it already."""
 
@@ -121,12 +129,25 @@ def older(there: Mapping[str, str], requirements: Mapping[str, str]) -> list[str
     return [f"{name} {there[name]}" for name in there if not fits(name)]
 
 
+def of_older_torch(installed: str) -> str:
+    """What the course can't show with this PyTorch, in one line; "" if it shows all."""
+    from packaging.version import Version
+
+    if Version(installed) >= Version(WRITTEN_WITH):
+        return ""
+    return (
+        f"PyTorch {installed} is older than {WRITTEN_WITH}, with which the course was written. The "
+        f"lessons run, except that {IN_OLDER_TORCH}."
+    )
+
+
 def complete() -> str:
     """Install what is missing. If that fails, remove the course again, so that the next run of the
     set-up cell starts over.
 
     Returns:
-        A line about packages outside the range that the course was tested with, or "".
+        A line about packages outside the range that the course was tested with, and about what an
+        older PyTorch lacks, or "".
 
     Raises:
         SetUpError: if pip fails.
@@ -143,12 +164,13 @@ def complete() -> str:
             pip("uninstall", "--yes", DISTRIBUTION)
         raise
     misfits = older(there, requirements)
-    if not misfits:
-        return ""
-    return (
-        "AMP Lessons was not tested with these versions, which it found here and did not change: "
-        f"{', '.join(misfits)}. Some cells may fail, or show something else."
-    )
+    said = [of_older_torch(there["torch"])] if "torch" in there else []
+    if misfits:
+        said.append(
+            "AMP Lessons was not tested with these versions, which it found here and did not "
+            f"change: {', '.join(misfits)}. Some cells may fail, or show something else."
+        )
+    return " ".join(filter(None, said))
 
 
 def main() -> int:

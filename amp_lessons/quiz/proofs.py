@@ -42,7 +42,7 @@ def printed(source: str, names: dict[str, Any] | None = None) -> str:
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        exec(compile(source, "<item>", "exec"), {"__name__": "item"} if names is None else names)
+        exec(compile(source, "<item>", "exec"), {} if names is None else names)
     return shown.getvalue().strip()
 
 
@@ -61,7 +61,7 @@ def prove(item: Item) -> None:
 
 
 def _names_after(item: Item) -> dict[str, Any]:
-    names: dict[str, Any] = {"__name__": "proof", "code": item.code, "printed": printed}
+    names: dict[str, Any] = {"code": item.code, "printed": printed}
     try:
         printed(item.proof, names)
     except Exception as error:

@@ -167,8 +167,7 @@ def test_it_installs_the_wheel_and_what_is_missing_and_leaves_the_rest(bare, whe
     )
     (bare.folder / catalogue.WHEEL).symlink_to(wheel)
     output, result = bare.run(f"{SOURCE}\n{then}").splitlines()
-    assert output.startswith("AMP Lessons was not tested with these versions")
-    assert "torch 2.11.0+cu128. " in output
+    assert output.startswith("PyTorch 2.11.0+cu128 is older than 2.13, with which the course was")
     assert result == "None amp_lessons.amp.numbers.formats"
     assert bare.installed() == {"torch", "fsrs", "amp_lessons"}
     assert [p.name for p in bare.packages.glob("torch-*")] == ["torch-2.11.0+cu128.dist-info"]
@@ -205,6 +204,33 @@ def test_the_requirements_are_those_of_the_course_without_jupyterlab_and_extras(
     assert {"torch", "ipywidgets", "anywidget", "markdown-it-py"} <= found.keys()
     assert not {"jupyterlab", "pytest", "nbgrader"} & found.keys()
     assert found["torch"].startswith("torch")
+
+
+@pytest.mark.parametrize(
+    ("torch", "said"),
+    [
+        ("2.13.0+cpu", ""),
+        ("2.15.0", ""),
+        ("2.11.0+cu128", "PyTorch 2.11.0+cu128 is older than 2.13"),
+        ("2.10.0", "AMP Lessons was not tested with these versions"),
+    ],
+)
+def test_one_line_says_what_another_torch_means(monkeypatch, capsys, torch, said):
+    monkeypatch.setattr(
+        set_up, "versions", lambda names: dict.fromkeys(names, "99") | {"torch": torch}
+    )
+    monkeypatch.setattr(set_up, "needed", lambda: {"torch": set_up.of_extra("")["torch"]})
+    assert set_up.main() == 0
+    output = capsys.readouterr().out
+    assert output.count("\n") == bool(said)
+    assert said in output
+
+
+def test_the_second_half_starts_where_nothing_is_installed():
+    """It installs lazy_loader too, which the package itself imports. `-S` hides what is there."""
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from amp_lessons.app import set_up"
+    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_pip_may_not_exchange_what_is_there(monkeypatch):

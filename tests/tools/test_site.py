@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import inspect
 import json
 import random
 import re
@@ -17,18 +18,22 @@ from urllib.parse import unquote, urldefrag
 
 import answers
 import build_site
+import griffe
 import nbformat
 import pytest
 import record_widgets
 import record_wrong_answers
 from pages import value_of
 from served_site import serving
-from website import cells, exercises, lessons, lookup, places, policies, widgets
+from website import api, assets, cells, exercises, lessons, lookup, places, policies, widgets
+from website.text import Text
 
+import amp_lessons
+from amp_lessons import __version__
 from amp_lessons.amp import policy_record
 from amp_lessons.amp.errors import UnreadableText, catalogue
 from amp_lessons.amp.errors import lookup as python_lookup
-from amp_lessons.core.catalogue import LESSONS
+from amp_lessons.core.catalogue import LESSONS, WHEEL
 from amp_lessons.lessons.widgets.autocast_steps import AutocastSteps
 from amp_lessons.quiz import bank, markup
 from amp_lessons.quiz.exports import page as exported
@@ -111,6 +116,54 @@ def test_each_notebook_can_be_run_elsewhere(texts):
         assert f"colab.research.google.com/github/{REPOSITORY}/blob/v1/{source.file}" in text
         assert f"mybinder.org/v2/gh/{REPOSITORY}/v1?urlpath=lab/tree/{source.file}" in text
         assert f'{Path(source.file).name}" download' in text
+
+
+def test_colab_opens_notebooks_that_find_the_wheel_of_a_release():
+    to = places.Places({}, {}, REPOSITORY, f"v{__version__}")
+    way = lessons.ways_to_run("notebooks/home.ipynb", "index.html", to)[1]
+    assert way.address.endswith(f"{REPOSITORY}/blob/gh-pages/notebooks/home.ipynb")
+    address = f"https://github.com/{REPOSITORY}/releases/download/v{__version__}/{WHEEL}"
+    text = assets.notebook(ROOT / LESSONS[0].notebook, to)
+    assert f'or "{address}"' in nbformat.reads(text, as_version=4).cells[0].source
+    assert assets.notebook(ROOT / LESSONS[0].notebook, places.Places({}, {}, REPOSITORY)) == (
+        ROOT / LESSONS[0].notebook
+    ).read_text(encoding="utf-8")
+
+
+# ---- the vocabulary -----------------------------------------------------------------------------
+
+
+def test_the_page_of_the_api_has_each_name_with_its_own_words(texts):
+    page = texts[places.API]
+    assert [name for group in api.groups() for name in group.names] == sorted(
+        set(amp_lessons.__all__), key=stub_order().index
+    )
+    for name, value in api.vocabulary().items():
+        assert f'id="{name}"' in page
+        live = getattr(amp_lessons, name)
+        if callable(live) and live.__doc__ and value.docstring:
+            assert inspect.getdoc(live) == value.docstring.value.strip(), name
+    told = [value.path for value in api.vocabulary().values() if value.docstring]
+    assert len(told) > 10
+    assert "growth_interval: int = 2000" in html.unescape(re.sub(r"<[^>]+>", "", page))
+
+
+def stub_order() -> list[str]:
+    stub = (ROOT / "amp_lessons/__init__.pyi").read_text(encoding="utf-8")
+    return re.findall(r"import (\w+) as \1", stub)
+
+
+def test_lessons_link_to_the_names_that_they_import(texts):
+    page = texts[places.lesson_page("grad_scaler")]
+    imported = '<a href="../api.html#ScalerLog"><span class="n">ScalerLog</span></a>'
+    assert imported in page
+    assert page.count('<a href="../api.html#monitor"><code>amp_lessons.monitor</code></a>') == 1
+
+
+def test_a_docstring_in_an_unknown_form_is_refused():
+    section = griffe.DocstringSectionAdmonition(kind="note", text="x", title="x")
+    with pytest.raises(ValueError, match="admonition"):
+        api._section(section, Text(lambda href: href, str))
 
 
 # ---- what notebooks show ------------------------------------------------------------------------

@@ -6,10 +6,12 @@ import json
 import shutil
 from pathlib import Path
 
+from amp_lessons.core.catalogue import WHEEL
 from amp_lessons.lessons.widgets import loss_scale_runs
 from amp_lessons.lessons.widgets.files import FOLDERS, STATIC
 from amp_lessons.quiz.exports import contents, page
 from website import lookup, policies, quizpage
+from website.places import Places
 from website.widgets import RECORDED
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,7 +22,7 @@ RECORDS_ALONE = {"widgets.json", "wrong_answers.json"}
 """Records that are read while building, and have no place on the site."""
 
 
-def copy(folder: Path) -> None:
+def copy(folder: Path, to: Places) -> None:
     """Put everything but the pages into the site's folder."""
     (folder / "modules").mkdir(parents=True, exist_ok=True)
     for place in MODULES:
@@ -35,9 +37,16 @@ def copy(folder: Path) -> None:
         for path in sorted((ROOT / part).rglob("*.ipynb")):
             target = folder / path.relative_to(ROOT)
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, target)
+            target.write_text(notebook(path, to), encoding="utf-8")
     for path in sorted((ROOT / "docs").glob("*.png")):
         shutil.copyfile(path, folder / "docs" / path.name)
+
+
+def notebook(path: Path, to: Places) -> str:
+    """A notebook, as people get it from the site: its set-up cell knows the release's address."""
+    text = path.read_text(encoding="utf-8")
+    assert text.count(f'\\"{WHEEL}\\"') == 1, f"{path}: no set-up cell"
+    return text.replace(WHEEL, to.wheel or WHEEL)
 
 
 def _widgets_css() -> str:

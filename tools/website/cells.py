@@ -164,9 +164,16 @@ def output_html(outputs: Sequence[NotebookNode]) -> str:
 
 def _one(output: NotebookNode) -> str:
     if output.output_type == "stream":
-        return f"<pre>{html.escape(output.text.rstrip())}</pre>"
+        return _printed(output.text)
     data = output.get("data", {})
     if "text/html" in data:
         return str(data["text/html"])
     text = data.get("text/plain", "")
-    return f"<pre>{html.escape(text.rstrip())}</pre>" if text else ""
+    return _printed(text) if text else ""
+
+
+def _printed(text: str) -> str:
+    """What a cell has printed. A narrow screen wraps its lines, unless they are columns."""
+    columns = re.search(r"\S {2,}\S|^ ", text, re.MULTILINE)
+    opening = "<pre>" if columns else '<pre class="prose">'
+    return f"{opening}{html.escape(text.rstrip())}</pre>"

@@ -10,7 +10,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from amp_lessons.core.catalogue import LESSONS, Lesson
-from website import cells, exercises, places, questions, widgets
+from website import api, cells, exercises, places, questions, widgets
 from website.cells import Part
 from website.pages import Page, Way
 from website.places import Places
@@ -58,7 +58,8 @@ def _beside(lesson: Lesson) -> tuple[str, str]:
 def page_of(source: Source, to: Places) -> Page:
     """The page of one notebook."""
     notebook = nbformat.read(ROOT / source.file, as_version=4)
-    text = Text(lambda href: to.link(href, source.file, source.page), jupyter_anchor)
+    names = {name: to.to(address, source.page) for name, address in api.names().items()}
+    text = Text(lambda href: to.link(href, source.file, source.page), jupyter_anchor, names)
     if source.kind == "exercises":
         content = exercises.content(notebook, text)
     else:
@@ -96,7 +97,7 @@ def _one(part: Part, file: str, to_root: str, text: Text) -> str:
     if part.kind == "text":
         return text.render(part.source)
     if part.kind == "code":
-        return code(part.source)
+        return api.with_links(code(part.source), to_root)
     if part.kind in ("predict", "ask"):
         return questions.box(part.kind, part.ids)
     if part.kind == "widget":
@@ -110,10 +111,12 @@ def ways_to_run(file: str, page: str, to: Places) -> list[Way]:
     """The notebook itself and, where the repository is known, services that run it."""
     ways = [Way("download the notebook", to.to(file, page), download=True)]
     if to.repository:
-        where = f"{to.repository}/blob/{to.ref}/{file}"
+        # The workflow pushes the site to gh-pages. The notebooks there know the release's wheel.
+        branch = "gh-pages" if to.wheel else to.ref
+        colab = f"https://colab.research.google.com/github/{to.repository}/blob/{branch}/{file}"
         binder = f"https://mybinder.org/v2/gh/{to.repository}/{to.ref}?urlpath=lab/tree/{file}"
         ways += [
-            Way("Colab", f"https://colab.research.google.com/github/{where}"),
+            Way("Colab", colab),
             Way("Binder", binder),
             Way("Codespaces", f"https://codespaces.new/{to.repository}?ref={to.ref}"),
         ]

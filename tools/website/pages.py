@@ -26,6 +26,7 @@ NAVIGATION = (
     ("Policy table", places.POLICY),
     ("Myths", places.MYTHS),
     ("Glossary", places.GLOSSARY),
+    ("API", places.API),
     ("Guides", places.DOCS),
 )
 _EMBEDDED = re.compile(r'<img src="data:image/png;base64,([^"]+)"')

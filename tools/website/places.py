@@ -11,11 +11,12 @@ import re
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
-from amp_lessons.core.catalogue import HOME, LESSONS
+from amp_lessons import __version__
+from amp_lessons.core.catalogue import HOME, LESSONS, WHEEL
 
 INDEX, QUIZ, ERRORS, POLICY = "index.html", "quiz.html", "errors.html", "policy.html"
 MYTHS, NUMBERS, GLOSSARY, SEARCH = "myths.html", "numbers.html", "glossary.html", "search.html"
-DOCS = "docs.html"
+DOCS, API = "docs.html", "api.html"
 _OUTSIDE = re.compile(r"[a-z][a-z+.-]*:", re.IGNORECASE)
 
 
@@ -82,6 +83,13 @@ class Places:
             return f"https://github.com/{self.repository}/blob/{self.ref}/{target}"
         self.lost.add(target)
         return None
+
+    @property
+    def wheel(self) -> str:
+        """Where pip finds the wheel of a release; "" where the site belongs to none."""
+        if not self.repository or self.ref != f"v{__version__}":
+            return ""
+        return f"https://github.com/{self.repository}/releases/download/{self.ref}/{WHEEL}"
 
     def _in_home(self, href: str, file: str, page: str) -> str:
         if file != HOME:

@@ -16,7 +16,7 @@ from amp_lessons.app import cards
 from amp_lessons.core.catalogue import HOME, LESSONS
 from amp_lessons.core.progress import Progress
 from amp_lessons.lessons.myths import MYTHS
-from website import places, widgets
+from website import lessons, places, widgets
 from website.pages import Page
 from website.places import Places
 from website.text import Text, github_anchor, jupyter_anchor
@@ -59,6 +59,7 @@ def front(to: Places) -> Page:
         f'<p><a class="start" href="{places.lesson_page(first.slug)}">'
         f"Start: {html.escape(first.title)}</a> "
         f'<span class="beside">{first.minutes} minutes, nothing to install</span></p>'
+        f"{_whole_course(to)}"
         "<h2>Drag the loss scale and see training come back to life</h2>"
         "<p>FP16 loses small gradients. This network learns nothing, until you multiply its loss "
         "by a number that is large enough: the loss scale.</p>"
@@ -67,6 +68,16 @@ def front(to: Places) -> Page:
     return Page(
         places.INDEX, "AMP Lessons: mixed precision in PyTorch", content, wide=True, kind="front"
     )
+
+
+def _whole_course(to: Places) -> str:
+    """Where its notebooks can be run without installing anything; "" if no repository is known."""
+    links = " · ".join(
+        f'<a href="{html.escape(way.address)}">{way.words}</a>'
+        for way in lessons.ways_to_run(HOME, places.INDEX, to)
+        if not way.download
+    )
+    return f'<p class="ways">Run the notebooks: {links}</p>' if links else ""
 
 
 def glossary(to: Places) -> Page:
@@ -114,8 +125,9 @@ def guides(titles: Iterable[tuple[str, str]]) -> Page:
     content = (
         "<h1>Guides</h1><p>For your own model, for a class, and for those who work on the "
         "course.</p>"
-        f'<ul>{rows}</ul><p>See also <a href="{places.NUMBERS}">the page of numbers</a> and '
-        f'<a href="{places.GLOSSARY}">the glossary</a>.</p>'
+        f'<ul>{rows}</ul><p>See also <a href="{places.NUMBERS}">the page of numbers</a>, '
+        f'<a href="{places.GLOSSARY}">the glossary</a> and '
+        f'<a href="{places.API}">the package\'s names</a>.</p>'
     )
     return Page(places.DOCS, "Guides", content, kind="reference")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,9 @@ from markdown_it.token import Token
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 from amp_lessons.classroom.slides import blocks
+
+NAMED = re.compile(r"(?:amp_lessons\.)?(\w+)(?:\(.*\))?")
+"""A name of the package in text: ``monitor``, ``amp_lessons.monitor`` or ``monitor(model)``."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class Text:
     Args:
         link: gives the address of a link on the page, or None for one that leads nowhere.
         anchor: makes an anchor from a heading's words: `jupyter_anchor` or `github_anchor`.
+        names: addresses of names of the package. Each becomes a link where it first stands as code.
 
     Attributes:
         headings: those that were rendered, in order.
@@ -42,9 +46,11 @@ class Text:
 
     link: Callable[[str], str | None]
     anchor: Callable[[str], str]
+    names: Mapping[str, str] = field(default_factory=dict)
     headings: list[Heading] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self._linked: set[str] = set()
         made = MarkdownIt("commonmark", {"html": False}).enable("table")
         made.use(dollarmath_plugin, allow_digits=False, renderer=blocks.mathml)
         made.core.ruler.push("site", self._prepare)
@@ -77,6 +83,22 @@ class Text:
                     child.tag = "span" if lost.pop() else "a"
                 elif child.type == "image":
                     child.attrs["src"] = self.link(str(child.attrs.get("src", ""))) or ""
+            if token.type == "inline" and state.tokens[place - 1].type != "heading_open":
+                token.children = list(self._with_names(token.children or ()))
+
+    def _with_names(self, children: Sequence[Token]) -> Iterator[Token]:
+        """The tokens, with a link around each name of the package that stands here first."""
+        inside = False
+        for child in children:
+            inside = child.type == "link_open" or (inside and child.type != "link_close")
+            named = NAMED.fullmatch(child.content) if child.type == "code_inline" else None
+            if not named or inside or named[1] not in self.names or named[1] in self._linked:
+                yield child
+                continue
+            self._linked.add(named[1])
+            opening = Token("link_open", "a", 1)
+            opening.attrs = {"href": self.names[named[1]]}
+            yield from (opening, child, Token("link_close", "a", -1))
 
     def _name(self, opening: Token, inline: Token) -> None:
         words = plain(inline)

@@ -18,7 +18,8 @@ RECORDED = Path(__file__).parent / "recorded"
 
 NEEDS_PYTHON = {
     "LossScaleLab": "These are recorded runs. To train one yourself, open the notebook in Jupyter.",
-    "ScalerLab": "Only the simulator runs here. In Jupyter, a real GradScaler runs beside it.",
+    "ScalerLab": "The real GradScaler was recorded for these settings. Change them, and only the "
+    "simulator answers. In Jupyter, a real GradScaler runs each time.",
     "AutocastSteps": "The steps are those of a small model. In Jupyter, you can give it your own.",
     "OrderTheCalls": "The usual order is recorded here, and each order that is one move away. "
     "In Jupyter, every order runs.",

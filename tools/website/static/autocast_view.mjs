@@ -5,7 +5,7 @@ const START = { device: "cuda", dtype: "float16", answers: [], place: 0 };
 const OF_HIDDEN = ["number", "op", "kernel", "path", "code"];
 
 export function answering(data) {
-  let rules = "";
+  let rules = `${START.device} ${START.dtype}`;
   return {
     first: { ...START, view: viewOf(data, START) },
     python: async (state) => {

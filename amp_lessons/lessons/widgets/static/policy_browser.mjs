@@ -214,7 +214,7 @@ function details(model) {
     title.textContent = data.ops[chosen];
     verdict.textContent = verdictOf(policy);
     panels.replaceChildren(...policy.of.map((one) => panel(one, dtype)));
-    source.textContent = `autocast in ${dtype}, asked of torch ${data.torch} itself: no table is stored.`;
+    source.textContent = `autocast in ${dtype}, as torch ${data.torch} itself answered.`;
   }
   return { nodes: [node, source], draw };
 }
