@@ -436,6 +436,24 @@ LESSONS: tuple[Lesson, ...] = (
         deep=Deep("FP8 at its edges", minutes=15),
     ),
     Lesson(
+        id="14_mxfp8_and_nvfp4",
+        title="MXFP8 and NVFP4",
+        goal="say what each ingredient of a 4-bit recipe is for, and find the one that is missing",
+        minutes=40,
+        prerequisites=("13_fp8",),
+        shows=(
+            Demonstration("Blocks of 4-bit and 8-bit numbers, and the error of each kind of scale"),
+            Demonstration("Training in MXFP8, MXFP4 and NVFP4, with one ingredient left out"),
+        ),
+        exercises=_of(
+            "mxfp8_and_nvfp4",
+            core=("e8m0_scale", "stochastic_rounding"),
+            more=("block_quantizer", "recipe_hole"),
+        ),
+        topics=("mxfp8_and_nvfp4",),
+        deep=Deep("MXFP8 and NVFP4 at their edges", minutes=15),
+    ),
+    Lesson(
         id="15_myths",
         title="Myths, tested",
         goal="say where common claims about AMP hold, and what to say instead",
