@@ -434,7 +434,9 @@ LESSONS: tuple[Lesson, ...] = (
             Demonstration("FP8 by hand: scales for tensors, rows and blocks, and their errors"),
             Demonstration("Sums of 14 bits, as on Hopper, with and without promotion"),
         ),
-        exercises=_of("fp8", core=("to_float8",)),
+        exercises=_of(
+            "fp8", core=("to_float8", "DelayedScale"), more=("promoted_sum", "keep_high")
+        ),
         topics=("fp8",),
         deep=Deep("FP8 at its edges", minutes=15),
     ),
