@@ -426,12 +426,17 @@ LESSONS: tuple[Lesson, ...] = (
     ),
     Lesson(
         id="13_fp8",
-        title="FP8",
-        goal="train in FP8 with a scale for each tensor or row, and say what a wrong scale costs",
-        minutes=25,
+        title="FP8: a scale for each tensor, row or block",
+        goal="train in FP8, choose what shares a scale, and say what stays in 16 or 32 bits",
+        minutes=45,
         prerequisites=("01_number_formats", "07_training_loops"),
-        shows=(Demonstration("FP8 by hand: scales for tensors and rows, and their errors"),),
-        exercises=_of("fp8", core=("to_float8",)),
+        shows=(
+            Demonstration("FP8 by hand: scales for tensors, rows and blocks, and their errors"),
+            Demonstration("Sums of 14 bits, as on Hopper, with and without promotion"),
+        ),
+        exercises=_of(
+            "fp8", core=("to_float8", "DelayedScale"), more=("promoted_sum", "keep_high")
+        ),
         topics=("fp8",),
         deep=Deep("FP8 at its edges", minutes=15),
     ),

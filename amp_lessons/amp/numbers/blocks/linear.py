@@ -11,7 +11,7 @@ as they are, and the sums are in float32.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import torch
@@ -20,14 +20,14 @@ from torch.nn.functional import pad
 
 from amp_lessons.amp.numbers.blocks.hadamard import random_hadamard, random_signs
 from amp_lessons.amp.numbers.blocks.quantize import (
-    FP8_1X128,
-    FP8_128X128,
     FP8_ROWWISE,
     FP8_TENSORWISE,
     FP8_TENSORWISE_E5M2,
     BlockFormat,
     quantize_blocks,
 )
+from amp_lessons.amp.numbers.blocks.scales import FP32Scale
+from amp_lessons.amp.numbers.formats import FP8_E4M3
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -57,10 +57,17 @@ class Recipe:
 
 TENSORWISE = Recipe("FP8 tensor-wise", FP8_TENSORWISE, FP8_TENSORWISE, FP8_TENSORWISE_E5M2)
 """E4M3 forward and E5M2 for gradients, as in the paper that proposed both (arXiv 2209.05433)."""
-ROWWISE = Recipe("FP8 row-wise", FP8_ROWWISE, FP8_ROWWISE, FP8_ROWWISE)
-"""As torchao's "rowwise": E4M3 for all three."""
-BLOCKWISE = Recipe("FP8 1x128 and 128x128", FP8_1X128, FP8_128X128, FP8_1X128)
-"""As DeepSeek-V3 (arXiv 2412.19437): E4M3 for all three."""
+
+_ROWS = replace(FP8_ROWWISE, scale=FP32Scale(smallest_amax=1e-12, power_of_two=True))
+ROWWISE = Recipe(FP8_ROWWISE.name, _ROWS, _ROWS, _ROWS)
+"""As torchao's ``rowwise``: E4M3 for all three, and powers of two as scales."""
+
+_TILES = BlockFormat("FP8 1x128", FP8_E4M3, (1, 128), FP32Scale(power_of_two=True))
+_SQUARES = replace(_TILES, name="FP8 128x128", block=(128, 128))
+BLOCKWISE = Recipe("FP8 block-wise", _TILES, _SQUARES, _TILES)
+"""As Transformer Engine's ``Float8BlockScaling``, after DeepSeek-V3 (arXiv 2412.19437): E4M3 for
+all three. `FP8_1X128` can't train on tiny gradients: in DeepSeek's kernel for inference, an amax
+counts as 1e-4 at least."""
 
 
 class BlockLinear(nn.Linear):
