@@ -442,7 +442,7 @@ LESSONS: tuple[Lesson, ...] = (
     ),
     Lesson(
         id="14_mxfp8_and_nvfp4",
-        title="MXFP8 and NVFP4",
+        title="MXFP8 and NVFP4: four bits, and a scale for sixteen numbers",
         goal="say what each ingredient of a 4-bit recipe is for, and find the one that is missing",
         minutes=40,
         prerequisites=("13_fp8",),

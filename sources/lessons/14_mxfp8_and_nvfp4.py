@@ -1,16 +1,15 @@
 # %% [markdown]
-# # Lesson 14: MXFP8 and NVFP4
+# # Lesson 14: MXFP8 and NVFP4: four bits, and a scale for sixteen numbers
 #
-# In [[lesson fp8]] a scale for each row kept an outlier's damage in its own row. NVIDIA's Blackwell
-# GPUs go further: their tensor cores multiply numbers of 8, 6 or 4 bits that come in blocks of 32 or
-# 16, each block with a scale of its own. With four bits there are eight magnitudes. Can a network
-# learn with that?
+# In [[lesson fp8]], an outlier spoiled only the numbers that shared its scale. NVIDIA's Blackwell GPUs
+# make these groups very small. Their tensor cores multiply numbers of 8, 6 or 4 bits in *blocks* of 32 or
+# 16, and each block has a scale. With four bits there are eight magnitudes. Can a network learn with that?
 #
-# **You will be able to** read what a recipe for MXFP8 or NVFP4 does to each tensor, say what each
-# ingredient is for, and find the one that is missing.
+# **You will be able to** say what a recipe for MXFP8 or NVFP4 does to each tensor, what each of its
+# ingredients is for, and which one is missing.
 #
-# **Time** [[minutes]] minutes. **Needs** [[lesson fp8]]. No GPU: we compute with the numbers that
-# these formats have, at a CPU's speed. The speed itself needs a Blackwell GPU.
+# **Time** [[minutes]] minutes. **Needs** [[lesson fp8]]; no GPU. We compute with the numbers that these
+# formats have, at a CPU's speed. Their own speed needs a Blackwell GPU.
 
 # %%
 from dataclasses import replace
@@ -20,39 +19,25 @@ from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from amp_lessons import ask, plots, predict
-from amp_lessons.amp.numbers import (
-    FP4_E2M1,
-    MXFP4,
-    MXFP8,
-    NVFP4,
-    E4M3Scale,
-    E8M0Scale,
-    ElementRounding,
-    Recipe,
-    ScaleRounding,
-    in_block_format,
-    quantize_blocks,
-    random_hadamard,
-    random_signs,
-    relative_error,
-)
+from amp_lessons.amp import numbers
+from amp_lessons.amp.numbers import MXFP4, MXFP8, NVFP4, quantize_blocks, relative_error
 
 # %% [markdown]
 # ## Eight magnitudes
 #
-# FP4 has one bit for the sign, two for the exponent and one for the mantissa: E2M1. Here are all
-# numbers that it has from zero up.
+# FP4 has one bit for the sign, two for the exponent and one for the mantissa: E2M1. Here are all its
+# numbers from zero up, beside those of FP8.
 
 # %%
-print([FP4_E2M1.decode(code) for code in range(8)])
+print([numbers.FP4_E2M1.decode(code) for code in range(8)])
+plots.number_lines([numbers.FP4_E2M1, numbers.FP8_E4M3], 0, 6.5)
 
 # %% [markdown]
-# The largest is 6, and the smallest above zero is 0.5: 12 times less. What is smaller than a quarter
-# becomes zero. So a scale decides which numbers of a tensor survive.
+# The largest is 6, and the smallest above zero is 0.5: 12 times less. A quarter or less becomes zero. So the
+# scale decides which numbers of a tensor survive.
 #
-# Take 4,096 normally distributed weights, the largest of them 4.1. With one scale for all of them, 4.1
-# lands on 6, and 575 weights become zero. `quantize_blocks`, from this course's package, finds
-# the scale and rounds; `dequantize` gives back what is left. Now one single weight becomes 40.
+# Take 4,096 normally distributed weights, and one scale for all of them. As in lesson 13, `quantize_blocks`
+# finds the scale and rounds, and `dequantize` gives back what is left.
 
 # %%
 from amp_lessons.amp.training.four_bits import ONE_SCALE
@@ -74,8 +59,8 @@ for format in (ONE_SCALE, MXFP4, NVFP4):
     print(f"{format.name:14} {(left == 0).sum():5,} zeros, error of the other rows {others:.0%}")
 
 # %% [markdown]
-# With one scale, nine of ten weights are gone. If each block has its own scale, the outlier
-# harms only its own block. There are two families of such formats:
+# With one scale, nine of ten weights are gone. With blocks, the outlier harms only its own
+# block. There are two families of such formats:
 #
 # | format | elements | in a block | scale of a block | scale of the tensor |
 # |---|---|---|---|---|
@@ -113,8 +98,8 @@ blocks = torch.randn(1000, 32)
 amax = blocks.abs().amax(dim=1)
 print("           blocks cut off    error of all numbers")
 for format in (MXFP8, MXFP4):
-    for rounding in (ScaleRounding.FLOOR, ScaleRounding.RCEIL):
-        q = quantize_blocks(blocks, replace(format, scale=E8M0Scale(rounding)))
+    for rounding in (numbers.ScaleRounding.FLOOR, numbers.ScaleRounding.RCEIL):
+        q = quantize_blocks(blocks, replace(format, scale=numbers.E8M0Scale(rounding)))
         cut = (amax > q.scales[:, 0] * format.element.max).sum()
         error = relative_error(q.dequantize(), blocks)
         print(f"{format.name} {rounding.name:5} {cut:14} {error:19.1%}")
@@ -143,7 +128,7 @@ print(f"NVFP4, blocks of 16 {error:25.1%}")
 predict("mxfp8_and_nvfp4.no_second_scale")
 
 # %%
-one_level = replace(NVFP4, scale=E4M3Scale(two_levels=False))
+one_level = replace(NVFP4, scale=numbers.E4M3Scale(two_levels=False))
 for size in (10_000, 1, 0.01, 0.000001):
     tensor = size * weights
     errors = [
@@ -158,9 +143,9 @@ for size in (10_000, 1, 0.01, 0.000001):
 #
 # ## A transpose is quantised again
 #
-# A tensor core multiplies a block of one matrix with a block of the other, and applies both scales to the
-# sum. So all numbers of a block must be added up together: blocks lie along the dimension that the
-# product sums over. A linear layer has three products, and each sums over another dimension:
+# As in lesson 13, all numbers of a block must be added up together, so that the tensor core can scale the sum.
+# Blocks lie along the dimension that a product sums over. A linear layer has three products, and each sums
+# over another dimension:
 #
 # | product | sums over | blocks of the weight | blocks of the input | blocks of the gradient |
 # |---|---|---|---|---|
@@ -168,8 +153,8 @@ for size in (10_000, 1, 0.01, 0.000001):
 # | gradient of the input | the outputs | along its columns | | along its rows |
 # | gradient of the weight | the batch | | along its columns | along its columns |
 #
-# So each tensor is quantised twice, once along its rows and once along its columns. Both times one
-# starts from the exact numbers. Do the two agree?
+# So each tensor is quantised twice, along its rows and along its columns, and both times from the exact
+# numbers. Do the two agree in four bits?
 
 # %% tags=["question"]
 predict("mxfp8_and_nvfp4.rows_and_columns")
@@ -206,7 +191,7 @@ def click_rate(recipe, seed=0):
     clicks = (torch.rand(2048, 1) < 0.03).float()
     model = nn.Sequential(nn.Linear(16, 1, bias=False))
     nn.init.zeros_(model[0].weight)
-    model = in_block_format(model, recipe)
+    model = numbers.in_block_format(model, recipe)
     optimizer = torch.optim.SGD(model.parameters(), lr=8.0)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 200)
     for _ in range(200):
@@ -218,12 +203,10 @@ def click_rate(recipe, seed=0):
 
 
 # %% [markdown]
-# A `Recipe` says which format inputs, weights and gradients get, and None stands for FP32.
-# `in_block_format` replaces the linear layers. We keep inputs and weights in FP32, and look at the
-# gradients alone.
+# In its `Recipe` we keep inputs and weights in FP32, and look at the gradients alone.
 
 # %%
-exact = Recipe("FP32", inputs=None, weights=None, gradients=None)
+exact = numbers.Recipe("FP32", inputs=None, weights=None, gradients=None)
 nearest = replace(exact, name="NVFP4 gradients", gradients=NVFP4)
 for seed in range(3):
     actual, predicted = click_rate(exact, seed)
@@ -244,10 +227,11 @@ for seed in range(3):
 # Rounding to nearest is fine for one number. But of many small numbers in a block, each goes the same way.
 #
 # *Stochastic rounding* goes up or down at random. A number that lies a third of the way from 0 to the next
-# number goes up in one of three cases. So it is right on average. Here is such a block, rounded both ways.
+# number goes up in one of three cases. So it is right on average. Here is such a block, rounded both ways,
+# and the model with its gradients rounded stochastically.
 
 # %%
-stochastic = replace(NVFP4, rounding=ElementRounding.STOCHASTIC)
+stochastic = replace(NVFP4, rounding=numbers.ElementRounding.STOCHASTIC)
 block = torch.full((1, 16), 0.03)
 block[0, 0] = 0.03 - 1
 torch.manual_seed(0)
@@ -258,8 +242,6 @@ print(
 )
 print("stochastic:   ", [round(x, 3) for x in draws[0, :8].tolist()])
 print("mean of 1,000:", [round(x, 3) for x in draws.mean(0)[:8].tolist()])
-
-# %%
 for seed in range(3):
     actual, predicted = click_rate(replace(exact, gradients=stochastic), seed)
     print(f"{actual:.1%} of the views were clicked, the model says {predicted:.1%}")
@@ -279,48 +261,48 @@ for seed in range(3):
 
 # %%
 torch.manual_seed(0)
-signs = random_signs()
+signs = numbers.random_signs()
 block = torch.randn(1, 16)
 block[0, 5] = 20.0
-mixed = random_hadamard(block, signs)
+mixed = numbers.random_hadamard(block, signs)
 print("before", [round(x) for x in block[0].tolist()])
 print("after ", [round(x) for x in mixed[0].tolist()])
 
 # %% [markdown]
 # Now all of them have about the same size, which sounds like a gift for a format with eight magnitudes. Is
-# the error smaller? Here are 4,000 rows of 32 numbers, rounded as they are, and rounded after mixing.
+# the error smaller? We take 4,000 rows of 32 numbers of size 1, and one outlier in each. We round the rows as
+# they are, and after mixing.
 
 # %% tags=["question"]
 predict("mxfp8_and_nvfp4.does_mixing_help")
 
-
 # %%
-def errors(format, outlier):
+from amp_lessons.lessons.block_plots import by_size
+
+sizes = [1, 2, 4, 8, 16, 32, 64, 128]
+found = {name: [] for name in ("MXFP4", "MXFP4 mixed", "NVFP4", "NVFP4 mixed")}
+for outlier in sizes:
     torch.manual_seed(0)
-    numbers = torch.randn(4000, 32)
-    if outlier:
-        numbers[:, 5] = outlier * (0.75 + torch.rand(4000) / 2)  # up to a quarter more or less
-    plain = quantize_blocks(numbers, format).dequantize()
-    mixed = random_hadamard(numbers, signs)
-    rounded = quantize_blocks(mixed, format).dequantize()
-    return relative_error(plain, numbers), relative_error(rounded, mixed)  # mixing keeps lengths
-
-
-for format in (MXFP4, NVFP4):
-    for outlier in (None, 20):
-        plain, mixed = errors(format, outlier)
-        print(f"{format.name}, outlier {outlier}: error {plain:.1%} plain, {mixed:.1%} mixed")
+    rows = torch.randn(4000, 32)
+    rows[:, 5] = outlier * (0.75 + torch.rand(4000) / 2)  # up to a quarter less or more
+    mixed = numbers.random_hadamard(rows, signs)
+    for format in (MXFP4, NVFP4):
+        for name, exact in ((format.name, rows), (f"{format.name} mixed", mixed)):
+            left = quantize_blocks(exact, format).dequantize()
+            found[name].append(relative_error(left, exact))  # mixing keeps lengths
+title = "The error of a row, by its outlier"
+by_size(sizes, found, title=title, xlabel="size of the outlier", ylabel="error", log=False)
 
 # %% [markdown]
 # With a power of two as its scale, a block stores its own outlier badly, and mixing helps. NVFP4 stores the
-# outlier nearly as exactly as FP8 would, so its error is small already. (Others found
-# [the same](https://arxiv.org/abs/2509.23202) for trained language models.) Without an outlier, mixing changes
-# nothing.
+# outlier nearly as exactly as FP8 would, so there is nothing to gain. Without an outlier, mixing changes
+# nothing. (A [study](https://arxiv.org/abs/2509.23202) of quantising trained language models found the
+# same: it helps MXFP4, and NVFP4's blocks are too small for it.)
 #
 # So why is it in NVIDIA's recipe? There it mixes only the inputs of one product, the gradient of the weight,
 # which adds up over the batch. In this sum the small numbers count: without mixing, those in a block with
-# an outlier become zero together. With it they are noisy, and noise averages out. Here every 16th picture of a
-# batch is much larger than the others.
+# an outlier become zero together. With it they are noisy, and noise averages out. Here every 16th row of the
+# inputs is much larger than the others.
 
 # %%
 torch.manual_seed(0)
@@ -333,15 +315,16 @@ for times in (1, 10, 100):
     found = []
     for left, right in (
         (gradients.T, inputs.T),
-        (random_hadamard(gradients.T, signs), random_hadamard(inputs.T, signs)),
+        (numbers.random_hadamard(gradients.T, signs), numbers.random_hadamard(inputs.T, signs)),
     ):
         left, right = quantize_blocks(left, NVFP4), quantize_blocks(right, NVFP4)
         found.append(relative_error(left.dequantize() @ right.dequantize().T, exact_sum))
     print(f"{times:3} times as large: error {found[0]:.1%} plain, {found[1]:.1%} mixed")
 
 # %% [markdown]
-# For outliers of 100 times the size it pays, and for smaller ones it costs a little. NVIDIA saw the same in
-# training: mixing helped for the gradient of the weight, and hurt in the other two products (appendix E.4).
+# For outliers of 100 times the size it pays, and for smaller ones it costs a little. NVIDIA trained a model
+# of 1.2 billion parameters with mixing in each of the three products. It helped in the gradient of the
+# weight, and hurt in the other two ([appendix E.4](https://arxiv.org/abs/2509.25149)).
 #
 # ## The painter in four bits
 #
@@ -350,34 +333,42 @@ for times in (1, 10, 100):
 # of 16x16 for weights, and the last layer in BF16. The pictures are big again: the loss is divided by 100
 # million pixels. There is no loss scale.
 #
-# Train it yourself. `RUNS` holds all the ways to train that we compare. The first curve is FP32.
+# Train it yourself: `RUNS` holds all the ways to train that we compare. Try others too.
 
 # %% tags=["live"]
 from amp_lessons.amp.training.four_bits import RUNS, train
 
 ways = {run.name: run for run in RUNS}
+for name in ("FP32", "NVFP4 recipe"):
+    *_, last = train(ways[name], seed=0)
+    print(f"{name:12} ends at {last:.4f}")
+
+# %% [markdown]
+# We did this for three sets of initial weights, and recorded the errors with `tools/record_four_bits.py`.
+# These are the first set's curves.
+
+# %%
+from amp_lessons.amp.training.four_bits import recorded
+
+runs = recorded()["runs"]
 plots.training(
-    {name: list(train(ways[name], seed=0)) for name in ("FP32", "NVFP4 recipe")},
-    title="The painter, trained on your machine",
+    {name: runs[name][0] for name in ("FP32", "MXFP8", "NVFP4 recipe", "MXFP4")},
+    title="The painter on big pictures",
     ylabel="error per pixel",
 )
 
 # %% [markdown]
-# It learns. How much does each ingredient contribute? We trained it three times in each way, with other
-# initial weights each time, and recorded the errors with `tools/record_four_bits.py`. FP32 ends at 0.0147,
-# 0.0142 and 0.0151 in the three runs. We compare each run with the FP32 run that began with the same weights.
-#
-# The recipe ends 14% above FP32. Now leave out one ingredient at a time. Without which of them does it
-# end more than 100% above FP32?
+# All of them learn. FP32 ends at 0.0147, and at 0.0142 and 0.0151 with the other weights. The recipe ends 14%
+# above FP32 in all three. What does each ingredient contribute? Leave out one at a time. Without which of
+# them does it end more than 100% above FP32?
 
 # %% tags=["question"]
 predict("mxfp8_and_nvfp4.which_one_is_missed")
 
 # %%
-from amp_lessons.amp.training.four_bits import recorded
 from amp_lessons.lessons.dot_plots import dots
 
-ends = {name: [run[-1] for run in three] for name, three in recorded()["runs"].items()}
+ends = {name: [run[-1] for run in three] for name, three in runs.items()}
 dots(
     {
         name: [100 * (end / fp32 - 1) for end, fp32 in zip(three, ends["FP32"], strict=True)]
@@ -394,8 +385,8 @@ dots(
 # Read it from the top. BF16 is as good as FP32, and MXFP8 ends 1 to 2% above it. With four bits the error is
 # 12 to 26% higher, and NVFP4 does better than MXFP4. Of the ingredients, the second scale is vital: without it,
 # the gradients of big pictures become zero. The last layer in BF16 gains 5 points, and stochastic rounding
-# gains 2. Hadamard and the blocks of 16x16 gain nothing. Even FP4 with one scale for a tensor learns:
-# this network has no outliers.
+# gains 2. Hadamard and the blocks of 16x16 gain nothing. FP4 with one scale for a tensor does as well as
+# MXFP4, because this network has no outliers.
 #
 # ## What only large runs have shown
 #
@@ -429,7 +420,7 @@ dots(
 #
 # ```python
 # import transformer_engine.pytorch as te
-# from transformer_engine.common.recipe import MXFP8BlockScaling, NVFP4BlockScaling
+# from transformer_engine.common.recipe import NVFP4BlockScaling
 #
 # for layer in layers[:-4]:  # te.Linear and te.TransformerLayer, with BF16 parameters
 #     with te.autocast(enabled=True, recipe=NVFP4BlockScaling()):
