@@ -227,6 +227,10 @@ ErrorLookup()
 # Using more than one dtype in one training step: 16 bits where it's fast and harmless, FP32 where
 # it's needed.
 #
+# ### MX formats
+# Block-scaled formats of an open standard: 32 numbers of 8, 6 or 4 bits share a scale in E8M0, which is a
+# power of two. MXFP8 has elements in E4M3 or E5M2, and MXFP4 in E2M1.
+#
 # ### NaN
 # "Not a number": the result of inf − inf, 0 · inf, 0/0 and the like. Every sum or product with a
 # NaN is NaN.
@@ -238,6 +242,10 @@ ErrorLookup()
 # ### normal number
 # A floating point number that has all the significant bits of its format. Very small numbers have
 # fewer; they are called subnormal.
+#
+# ### NVFP4
+# NVIDIA's block-scaled format of four bits: 16 numbers in E2M1 share a scale in E4M3, and the tensor has
+# a second scale in FP32.
 #
 # ### op
 # An operation that PyTorch runs on tensors, such as `linear`, `exp` or `sum`. Autocast decides about
@@ -253,6 +261,10 @@ ErrorLookup()
 # ### pure FP16
 # Training with parameters that are FP16 themselves, as after `model.half()`. GradScaler refuses their
 # gradients. With a fused optimizer `scaler.step` takes them, and `unscale_` still raises.
+#
+# ### random Hadamard transform
+# Mixes the numbers of a block, with random signs, so that none of them is much larger than the others. It
+# keeps a product the same if both of its matrices are mixed in the same way.
 #
 # ### rank
 # One process of a training that runs in several.
@@ -277,8 +289,8 @@ ErrorLookup()
 #
 # ### stochastic rounding
 # Rounding up or down at random, with a higher probability for the nearer number, so that the errors
-# average out. Some recipes for BF16 weights without FP32 master weights use it. `torch.optim` doesn't
-# offer it.
+# average out. Recipes for NVFP4 use it for gradients, and some recipes for BF16 weights without FP32
+# master weights use it for weights. `torch.optim` doesn't offer it.
 #
 # ### subnormal
 # A number below the smallest normal one. The smaller it is, the fewer significant bits it has.

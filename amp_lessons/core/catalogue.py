@@ -426,14 +426,37 @@ LESSONS: tuple[Lesson, ...] = (
     ),
     Lesson(
         id="13_fp8",
-        title="FP8",
-        goal="train in FP8 with a scale for each tensor or row, and say what a wrong scale costs",
-        minutes=25,
+        title="FP8: a scale for each tensor, row or block",
+        goal="train in FP8, choose what shares a scale, and say what stays in 16 or 32 bits",
+        minutes=45,
         prerequisites=("01_number_formats", "07_training_loops"),
-        shows=(Demonstration("FP8 by hand: scales for tensors and rows, and their errors"),),
-        exercises=_of("fp8", core=("to_float8",)),
+        shows=(
+            Demonstration("FP8 by hand: scales for tensors, rows and blocks, and their errors"),
+            Demonstration("Sums of 14 bits, as on Hopper, with and without promotion"),
+        ),
+        exercises=_of(
+            "fp8", core=("to_float8", "DelayedScale"), more=("promoted_sum", "keep_high")
+        ),
         topics=("fp8",),
         deep=Deep("FP8 at its edges", minutes=15),
+    ),
+    Lesson(
+        id="14_mxfp8_and_nvfp4",
+        title="MXFP8 and NVFP4: four bits, and a scale for sixteen numbers",
+        goal="say what each ingredient of a 4-bit recipe is for, and find the one that is missing",
+        minutes=40,
+        prerequisites=("13_fp8",),
+        shows=(
+            Demonstration("Blocks of 4-bit and 8-bit numbers, and the error of each kind of scale"),
+            Demonstration("Training in MXFP8, MXFP4 and NVFP4, with one ingredient left out"),
+        ),
+        exercises=_of(
+            "mxfp8_and_nvfp4",
+            core=("e8m0_scale", "stochastic_rounding"),
+            more=("block_quantizer", "recipe_hole"),
+        ),
+        topics=("mxfp8_and_nvfp4",),
+        deep=Deep("MXFP8 and NVFP4 at their edges", minutes=15),
     ),
     Lesson(
         id="15_myths",

@@ -1,3 +1,4 @@
+from . import block_plots as block_plots
 from . import broken_runs as broken_runs
 from . import call_order as call_order
 from . import clinic as clinic

@@ -1,38 +1,93 @@
 # %% [markdown]
-# # Lesson 13: FP8
+# # Lesson 13: FP8: a scale for each tensor, row or block
 #
-# Somebody mentions FP8: half the bits of FP16, and products that can be twice as fast. The range is so
-# narrow that one loss scale for the whole training isn't enough. What takes its place?
+# Somebody mentions FP8: half the bits of FP16, and matrix products that can be twice as fast. But its
+# range is so narrow that one loss scale for the whole training isn't enough. What takes its place?
 #
-# **You will be able to** train in FP8 with a scale for each tensor or row, and say what a wrong scale
-# costs.
+# **You will be able to** train in FP8 with a scale for each tensor, row or block. You'll know what a wrong
+# scale costs, what has to stay in 16 or 32 bits, and when FP8 is slower than BF16.
 #
 # **Time** [[minutes]] minutes. **Needs** [[lesson number_formats]] and [[lesson training_loops]]; no GPU.
 
 # %%
+from collections import deque
+from dataclasses import replace
+
 import torch
 from torch.nn.functional import mse_loss
 
 from amp_lessons import FP8_E4M3, FP8_E5M2, ask, autoencoder, load_digits, plots, predict
-from amp_lessons.amp.numbers import (
-    errors_by_scale,
-    float8_matmul,
-    in_float8,
-    relative_error,
-    scale_for,
-)
+from amp_lessons.amp import numbers
+from amp_lessons.amp.numbers import quantise, quantize_blocks, relative_error, scale_for
+from amp_lessons.lessons import block_plots
 
-device = "cuda" if torch.cuda.is_available() else "cpu"
-pictures = load_digits().train_images[:600].to(device)
+pictures = load_digits().train_images[:600]
 our_pixels, big = pictures.numel(), 100_000_000
 
 # %% [markdown]
-# ## The painter in FP32
+# FP8 products need a recent GPU, such as NVIDIA's Hopper (H100, H200) or Blackwell. This lesson computes
+# them on the CPU with a module of this course, `numbers`. It rounds as FP8 does, and it isn't faster.
 #
-# The network of [[lesson amp_in_20_minutes]] paints digits again: the painter. As there, it paints *big
-# pictures*: we pretend that they have 100 million pixels, and divide the loss by that number. This makes
-# the gradients small. The learning rate makes up for it: with exact numbers, the updates would stay the
-# same. First we train it in FP32.
+# ## Two formats
+#
+# [[term FP8]] comes in two formats, E4M3 and E5M2. The name counts bits: 4 for the exponent and 3 for the
+# [[term significand|mantissa]], or 5 and 2. Here are all their numbers from 0 to 32.
+
+# %%
+for format in (FP8_E4M3, FP8_E5M2):
+    ends = f"from {format.min_subnormal:.2g} to {format.max:,.0f}"
+    print(f"{format.name}: {format.mantissa_bits + 1} significant bits, {ends}")
+plots.number_lines((FP8_E4M3, FP8_E5M2), 0, 32)
+
+# %% [markdown]
+# E4M3 is twice as fine. E5M2 has the range of FP16.
+#
+# ## What FP8 does at the end of its range
+#
+# A loss scale works because an overflow leaves an inf, which the scaler finds. Here are three numbers
+# beyond the end of E4M3, 448. We cast them to both formats on a CPU.
+
+# %% tags=["question"]
+predict("fp8.past_448")
+
+# %%
+beyond = torch.tensor([1000.0, 1e6, torch.inf])
+for format in (torch.float8_e4m3fn, torch.float8_e5m2):
+    print(format, beyond.to(format).float().tolist())
+
+# %% [markdown]
+# On a CPU, a cast to E4M3 leaves no inf that a check could find. So look for an overflow before the cast,
+# or log the share of numbers that are cut off. (PyTorch made NaN of such numbers until
+# [April 2026](https://github.com/pytorch/pytorch/pull/178817). Libraries clamp them first.)
+#
+# ## Why one scale isn't enough
+#
+# The network of [[lesson amp_in_20_minutes]] paints digits again: the painter. As there, we pretend that
+# the pictures are big: we divide the loss by 100 million pixels, which makes the gradients small. Let's look
+# at three tensors that its first layer multiplies. How large are they, beside what E4M3 can hold? The largest
+# magnitude of a tensor is its *amax*.
+
+# %%
+painter = autoencoder()
+hidden = painter[0](pictures)
+hidden.retain_grad()
+(mse_loss(painter[1:](hidden), pictures, reduction="sum") / big).backward()
+tensors = {"pictures": pictures, "weights": painter[0].weight, "gradients": hidden.grad}
+for name, tensor in tensors.items():
+    amax = tensor.abs().max().item()
+    print(f"{name:9}  amax {amax:.2g}, 448 / amax = {448 / amax:.2g}")
+block_plots.windows(tensors, FP8_E4M3, title="Three tensors of the painter's first layer")
+
+# %% [markdown]
+# The gradients lie far below E4M3's smallest number. A loss scale could move them, but it moves all
+# gradients of all layers together, and neither weights nor activations.
+#
+# So each tensor gets a scale of its own. Before rounding, the tensor is multiplied by 448 / amax, and its
+# largest number lands on 448. After the product, the result is divided by both scales.
+#
+# ## Can the painter learn in FP8?
+#
+# First, the painter in FP32. The learning rate makes up for the small loss.
 
 
 # %%
@@ -48,33 +103,26 @@ def train(painter):
     return errors
 
 
-fp32_painter = autoencoder().to(device)
+fp32_painter = autoencoder()
 fp32 = train(fp32_painter)
 print(f"FP32: error per pixel {fp32[-1]:.3f}")
 
 # %% [markdown]
-# ## Can the painter learn in FP8?
+# A linear layer has three matrix products: one forward, one for the gradient of its input, and one for the
+# gradient of its weights. `in_block_format` replaces each linear layer by one that rounds the inputs of all
+# three. Parameters and sums stay in FP32, and there is no GradScaler.
 #
-# The tensor cores of NVIDIA's Hopper GPUs multiply 8-bit numbers at
-# [twice the peak rate of FP16](https://developer.nvidia.com/blog/nvidia-hopper-architecture-in-depth/).
-# There are two formats of [[term FP8]]. E4M3 has 4 significant bits and reaches from 0.002 to 448.
-# E5M2 has 3 and reaches from 0.000015 to 57,344. PyTorch 2.13 has no autocast to FP8; libraries
-# replace the linear layers.
-#
-# `in_float8`, from this course's package, does that for the painter, with the arithmetic of FP8 and
-# without its speed. It rounds both inputs of each matrix product to FP8: weights and activations to
-# E4M3, gradients to E5M2. Sums and parameters stay in FP32.
-#
-# There is no GradScaler. With `scaled=True`, the default, each tensor has a scale of its own. Before
-# rounding, the tensor is multiplied by its scale, so that its largest number lands on the largest number
-# of the format. Afterwards, the product is divided by both scales.
+# A `Recipe` says which format each of the three tensors gets. `TENSORWISE` takes E4M3 for inputs and
+# weights and E5M2 for gradients, with a scale for each tensor. `plain` has the same formats and no scales.
 
 # %% tags=["question"]
 predict("fp8.painter_in_fp8")
 
 # %%
-unscaled = train(in_float8(autoencoder().to(device), scaled=False))
-scaled = train(in_float8(autoencoder().to(device)))
+unit = replace(numbers.FP8_TENSORWISE, scale=numbers.FixedScale())  # multiplies by 1
+plain = numbers.Recipe("FP8, no scales", unit, unit, replace(unit, element=FP8_E5M2))
+unscaled = train(numbers.in_block_format(autoencoder(), plain))
+scaled = train(numbers.in_block_format(autoencoder(), numbers.TENSORWISE))
 plots.training(
     {"FP32": fp32, "FP8, no scales": unscaled, "FP8 with scales": scaled},
     title="Big pictures: FP32, and FP8 without and with scales",
@@ -85,32 +133,11 @@ plots.training(
 # With scales, FP8 ends close to FP32. Without them, small gradients become zero, and the painter
 # learns the average picture.
 #
-# ## What FP8 does at the end of its range
-#
-# A loss scale works because an overflow leaves an inf, which the scaler finds. Here are three numbers
-# beyond the end of E4M3, 448. They are cast to both formats on a CPU.
-
-# %% tags=["question"]
-predict("fp8.past_448")
-
-# %%
-beyond = torch.tensor([1000.0, 1e6, torch.inf])
-for format in (torch.float8_e4m3fn, torch.float8_e5m2):
-    print(format, beyond.to(format).float().tolist())
-
-# %% [markdown]
-# On a CPU, a cast to E4M3 leaves no inf that a check could find. So look for an overflow before the cast,
-# or log the share of numbers that are cut off.
-#
 # ## How exact must a scale be?
 #
-# *Dynamic* scaling takes the largest number of the tensor itself, which costs one more pass over it.
-# *Delayed* scaling takes the largest number that the same tensor had in earlier steps, so it can be
-# wrong. What does a wrong scale cost?
-#
-# The next cell multiplies the weights of the painter's first layer and the pictures, once with all
-# tensors in E4M3 and once in E5M2. It tries scales for the weights, from 65,536 times too small to
-# 256 times too large. In this cell, numbers beyond the end of either format become its largest number.
+# The next cell multiplies the weights of the trained painter's first layer and the pictures, once in E4M3
+# and once in E5M2. It tries scales for the weights from 65,536 times too small to 256 times too large.
+# Numbers beyond the end of either format become its largest number.
 
 # %% tags=["question"]
 predict("fp8.wrong_scale")
@@ -120,62 +147,307 @@ weights = fp32_painter[0].weight.detach()
 exponents = range(-16, 9)
 plots.error_by_scale(
     exponents,
-    {f.name: errors_by_scale(weights, pictures.T, exponents, f) for f in (FP8_E4M3, FP8_E5M2)},
+    {
+        format.name: numbers.errors_by_scale(weights, pictures.T, exponents, format)
+        for format in (FP8_E4M3, FP8_E5M2)
+    },
     title="The error of one product, by the scale of the weights",
 )
 
 # %% [markdown]
-# A scale that is too small costs nothing over a wide range: FP8 has an exponent. One that is too
+# A scale that is too small costs nothing over a wide range, because FP8 has an exponent. One that is too
 # large cuts off the largest weights at once.
 #
-# Recipes differ in two choices: the format of the gradients, and how many numbers share a scale.
+# ## A scale from the past
 #
-# | recipe | format of the gradients | one scale for |
-# |---|---|---|
-# | the [paper](https://arxiv.org/abs/2209.05433) that proposed both formats | E5M2 | a tensor |
-# | torchao, [row-wise](https://docs.pytorch.org/ao/main/api_reference/generated/torchao.float8.Float8LinearRecipeName.html) | E4M3 | a row |
-# | Transformer Engine, [MXFP8](https://docs.nvidia.com/deeplearning/transformer-engine-releases/release-2.18/user-guide/features/low_precision_training/mxfp8/mxfp8.html) | E4M3 by default | 32 numbers |
+# To find amax, a GPU has to read the whole tensor once more before it can round it. This is *current
+# scaling*. *Delayed scaling* saves that pass: the scale comes from the largest amax of the last steps, and
+# the tensor's own amax is measured while it is rounded, for later.
 #
-# If fewer numbers share a scale, their sizes differ less, and the format needs less range. A single
-# number that is far too large, an *outlier*, then harms only its own row or block.
+# Below, 40 tensors come one after the other. From number 20 on they are 50 times as large. `delayed`
+# remembers 8 amaxes. It has a switch for a bug: it measures amax *after* the cast, on what was stored.
+
+
+# %%
+torch.manual_seed(0)
+stream = [torch.randn(64, 64) * (50.0 if number >= 20 else 1.0) for number in range(40)]
+
+
+def delayed(after_the_cast):
+    history, errors = deque([stream[0].abs().max()], maxlen=8), []
+    for tensor in stream:
+        scale = scale_for(max(history))
+        stored = quantise(tensor, scale) / scale
+        history.append((stored if after_the_cast else tensor).abs().max())
+        errors.append(relative_error(stored, tensor))
+    return errors
+
+
+# %% tags=["question"]
+predict("fp8.amax_after_the_cast")
+
+# %%
+current = []
+for tensor in stream:
+    scale = scale_for(tensor.abs().max())
+    current.append(relative_error(quantise(tensor, scale) / scale, tensor))
+plots.training(
+    {
+        "current": current,
+        "delayed": delayed(after_the_cast=False),
+        "amax after the cast": delayed(after_the_cast=True),
+    },
+    title="The error of 40 tensors: from number 20 on they are 50 times as large",
+    ylabel="relative error",
+    xlabel="tensor",
+)
+
+# %% [markdown]
+# Delayed scaling is wrong once, at tensor 20, since its history doesn't know the jump yet. With the bug it
+# stays wrong for good. What was cut off at the old amax can't show a larger one, so the scale never falls.
+#
+# The past has more traps. The first step has none: Transformer Engine then takes a scale of 1, which makes
+# all of our gradients zero. A layer that didn't run left an amax of 0 in its history
+# ([a bug that was fixed](https://github.com/NVIDIA/TransformerEngine/pull/825)). [[deep fp8]] shows them.
+# torchao has dropped delayed scaling ([issue 1680](https://github.com/pytorch/ao/issues/1680)).
 #
 # ## One outlier
 #
-# 64 rows of weights have a size of about 0.001. Now a single weight in the first row becomes 500. We
-# multiply with FP8 weights, and look at the error of the *other* 63 rows of the product. Once, all
-# weights share a scale, and once, each row has its own.
+# Amax is a single number of the tensor. What if that number is far larger than all others? Such a number is
+# an *outlier*. Let's give different groups of numbers a scale of their own:
+#
+# | format | one scale for |
+# |---|---|
+# | `FP8_TENSORWISE` | the whole tensor |
+# | `FP8_ROWWISE` | each row |
+# | `FP8_1X128` | each 128 numbers of a row |
+# | `FP8_128X128` | each square of 128 rows and 128 columns |
+#
+# `quantize_blocks` finds these scales and rounds. `dequantize()` gives back what is left. In a matrix of 256
+# rows and 512 columns, all weights have a size of about 0.001, and one becomes 500.
 
 # %% tags=["question"]
 predict("fp8.outlier_and_rows")
 
 # %%
 torch.manual_seed(0)
-weights, inputs = torch.randn(64, 128) * 1e-3, torch.randn(128, 32)
-weights[0, 0] = 500.0
-exact = (weights.double() @ inputs.double())[1:]
-scales = {
-    "the tensor": scale_for(weights.abs().max()),
-    "each row": scale_for(weights.abs().amax(dim=1, keepdim=True)),
-}
-for name, scale in scales.items():
-    product = float8_matmul(weights, inputs, scale, scale_for(inputs.abs().max()))
-    print(
-        f"a scale for {name:10}: error of the other rows {relative_error(product[1:], exact):.0%}"
-    )
+weights = torch.randn(256, 512) * 1e-3
+weights[150, 200] = 500.0
+others, left = weights != 500.0, {}
+formats = (numbers.FP8_TENSORWISE, numbers.FP8_ROWWISE, numbers.FP8_1X128, numbers.FP8_128X128)
+for format in formats:
+    q = quantize_blocks(weights, format)
+    left[format.name] = q.dequantize()
+    error = relative_error(q.dequantize()[others], weights[others])
+    share = weights.numel() // q.scales.numel()
+    print(f"{format.name:15} {share:7,} numbers share a scale, error of the others {error:5.1%}")
+block_plots.spoilt(weights, left, title="Where the matrix is spoilt")
 
 # %% [markdown]
-# NVFP4 goes on in this direction: 4-bit numbers with
-# [a scale for each 16](https://intel.github.io/neural-compressor/latest/docs/source/3x/PT_NVFP4Quant.html),
-# and one more for the tensor.
+# The outlier spoils all numbers that share its scale, and no others. So a row beats the square here: it has
+# 512 numbers, and the square 16,384.
 #
-# ## Libraries replace the layers for you
+# ## Why would anybody take squares?
 #
-# You don't write any of this yourself.
-# [torchao](https://docs.pytorch.org/ao/stable/workflows/training.html) replaces linear layers with
-# `convert_to_float8_training(model)`. It is meant for use with `torch.compile`, and works with
-# FSDP2. NVIDIA's [Transformer
-# Engine](https://docs.nvidia.com/deeplearning/transformer-engine/user-guide/index.html) has FP8
-# layers of its own.
+# A scale must hold along the dimension that a product sums over. Otherwise the tensor core can't
+# add the products up first and scale the sum afterwards. The forward pass sums over the inputs, so it needs
+# the rows of the weights. The gradient of the input sums over the outputs, so it needs their columns: the
+# transpose. Is the transpose of a rounded matrix the same as a rounded transpose?
+
+# %%
+torch.manual_seed(0)
+weights = torch.randn(256, 512)
+for format in formats:
+    forward = quantize_blocks(weights, format).dequantize()
+    backward = quantize_blocks(weights.T, format).dequantize().T
+    print(f"{format.name:15} {(forward != backward).float().mean():.0%} of the weights differ")
+
+# %% [markdown]
+# With squares, both passes see the same weights, and they are rounded once. With rows of any length, nearly
+# every weight is another number in the backward pass. So DeepSeek-V3 takes squares for the weights. For
+# activations and gradients it takes 1x128, which is finer
+# ([arXiv 2412.19437](https://arxiv.org/abs/2412.19437), section 3.3.2).
+#
+# ## Do gradients still need E5M2?
+#
+# E5M2 is coarser, and reaches further down. The next cell makes rows of gradients of very different sizes,
+# as for words that are easy and hard to predict. It rounds them to both formats, with one scale for
+# the tensor and with one for each 128 numbers.
+
+# %%
+torch.manual_seed(0)
+gradients = torch.randn(256, 512) * torch.exp(4 * torch.randn(256, 1))
+for format in (numbers.FP8_TENSORWISE, numbers.FP8_1X128):
+    for element in (FP8_E5M2, FP8_E4M3):
+        stored = quantize_blocks(gradients, replace(format, element=element)).dequantize()
+        row_errors = (stored - gradients).norm(dim=1) / gradients.norm(dim=1)
+        lost = (stored == 0).float().mean()
+        print(
+            f"{format.name:15} {element.name}: {lost:4.0%} became zero, "
+            f"error of a typical row {row_errors.median():.1%}"
+        )
+
+# %% [markdown]
+# With one scale for the tensor, E4M3 loses half of these gradients. With small blocks, sizes within a
+# block differ little. Then E4M3's range is enough, and its extra bit halves the error. That is
+# why recipes with blocks take E4M3 in both directions.
+#
+# ## The sum has few bits too
+#
+# So far all sums were in FP32. On Hopper they aren't. DeepSeek-V3's authors report that its tensor cores
+# keep about 14 bits while they add up FP8 products (section 3.3.2). FP32 has 24. `Accumulator` adds
+# as they describe: 32 products at a time, cut off below the 14th bit of the largest. With `promote=128`
+# it does what they do about it: after 128 products, the sum moves to one in FP32 and starts again at 0.
+#
+# We add up 32,768 products of 1 and 1.
+
+# %% tags=["question"]
+predict("fp8.ones_in_14_bits")
+
+# %%
+ones = quantize_blocks(torch.ones(1, 32768), unit)
+for name, accumulator in {
+    "FP32": None,
+    "14 bits": numbers.Accumulator(promote=None),
+    "14 bits, to FP32 every 128": numbers.Accumulator(promote=128),
+}.items():
+    total = numbers.block_matmul(ones, ones.T, accumulator).item()
+    print(f"{name:27} {total:,.0f}")
+
+# %% [markdown]
+# The sum stands still at 2^14, as 2,048 + 1 did in FP16 in [[lesson how_numbers_break]]. With random numbers
+# it goes on growing, but it loses a little with every step. So the error depends on the length of the sum, K.
+# The next cell takes positive numbers, and then numbers of both signs.
+
+
+# %%
+def sum_error(draw, k, promote):
+    torch.manual_seed(0)
+    a, b = (quantize_blocks(draw(16, k), numbers.FP8_TENSORWISE) for _ in range(2))
+    exact = a.dequantize().double() @ b.dequantize().double().T
+    found = numbers.block_matmul(a, b.T, numbers.Accumulator(promote=promote))
+    return relative_error(found, exact)
+
+
+lengths, errors = [128, 256, 512, 1024, 2048, 4096, 8192], {}
+for numbers_are, draw in (("positive", torch.rand), ("of both signs", torch.randn)):
+    for name, promote in ((numbers_are, None), (f"{numbers_are}, promoted", 128)):
+        errors[name] = [sum_error(draw, k, promote) for k in lengths]
+        print(f"K = 4,096, {name:23} error {errors[name][5]:.3%}")
+block_plots.by_size(lengths, errors, title="Sums of 14 bits", xlabel="K", ylabel="error of the sum")
+
+# %% [markdown]
+# Without promotion, the error grows with K. For positive numbers at K = 4,096 it is larger than that of
+# rounding to FP8, about 2.6%. In a test of their own with this K, the authors saw errors of up to nearly 2%.
+# With promotion, the error doesn't grow.
+#
+# The simulation follows [MMA-Sim](https://arxiv.org/abs/2511.10909), whose authors compared it with an
+# H100. NVIDIA doesn't document how it adds. In PyTorch, `use_fast_accum=True` asks for the fast sum.
+# torchao 0.18 asks for it in the forward pass, and not in the two products of the backward pass
+# ([config.py](https://github.com/pytorch/ao/blob/main/torchao/float8/config.py)).
+#
+# ## What stays in 16 or 32 bits
+#
+# "Trained in FP8" never means everything. This is DeepSeek-V3
+# ([arXiv 2412.19437](https://arxiv.org/abs/2412.19437)):
+#
+# | part | precision | section |
+# |---|---|---|
+# | The inputs of the three products of linear layers | E4M3 | 3.3.1, 3.3.2 |
+# | Their sums | FP32, every 128 products | 3.3.2 |
+# | Embedding, output head, router (MoE gating), norms, attention | BF16 or FP32 | 3.3.1 |
+# | Master weights, and the gradients that are added up | FP32 | 3.3.3 |
+# | AdamW's two averages | BF16 | 3.3.3 |
+#
+# Two smaller models were trained in FP8 and in BF16, and their losses differed by less than 0.25% (section
+# 3.3). Another one diverged when its gradients were rounded in squares of 128 × 128 (appendix B.2).
+#
+# BF16 is enough for the average of squares here because β2 is 0.95: each step changes it by up to 5%, and
+# BF16 can show changes of 0.4%. With Adam's usual 0.999, a step changes it by 0.1%, and most would be lost.
+#
+# ## When FP8 is slower than BF16
+#
+# The tensor cores of an H100 multiply FP8 matrices at twice the peak of BF16. But somebody has to round both
+# inputs first. With current scaling, a number of 2 bytes is read for amax, read again, and written as 1
+# byte: 5 bytes. With delayed scaling it is 3. These passes grow with n², and the product with n³.
+#
+# From which n is FP8 faster? This is an estimate from the data sheet. It takes the full peak and the full
+# bandwidth, and nothing else.
+
+
+# %%
+from amp_lessons.amp.roofline import Matmul, find_gpu, matmul_floor
+
+gpu = find_gpu("H100 SXM")
+fp8_peak = 2 * gpu.peak("bf16")  # the data sheet: 3,958 TFLOP/s with sparsity, so 1,979
+
+
+def gain(n, bytes_per_number):
+    product = Matmul(n, n, n)
+    moved = (1 + 1 + 2) * n * n  # two FP8 matrices read, one in BF16 written
+    fp8 = max(product.flops / fp8_peak, moved / gpu.bytes_per_second())
+    passes = 2 * n * n * bytes_per_number / gpu.bytes_per_second()
+    return matmul_floor(gpu, "bf16", product) / (fp8 + passes)
+
+
+# %% tags=["question"]
+predict("fp8.faster_from")
+
+# %%
+sizes = [512, 1024, 2048, 4096, 8192, 16384]
+gains = {
+    "delayed scaling": [gain(n, 3) for n in sizes],
+    "current scaling": [gain(n, 5) for n in sizes],
+}
+block_plots.by_size(
+    sizes,
+    gains,
+    title="Estimate: a product of n × n matrices in FP8 on an H100, against BF16",
+    xlabel="n",
+    ylabel="times as fast",
+    level=1.0,
+    log=False,
+)
+
+# %% [markdown]
+# In small layers, the passes cost more than the faster product saves. A compiler can merge a pass with the
+# operation before it, so use FP8 with `torch.compile`.
+#
+# torchao measured linear layers on an H100: 0.80 times as fast as BF16 for M, K, N = 1,024, 2,048, 1,024,
+# and 1.39 times for 4,096, 8,192, 16,384
+# ([its README](https://github.com/pytorch/ao/blob/0cf1281a38bdd8c84b11549ffc49a63eb3a92d40/torchao/float8/README.md)).
+# For training Llama 3 8B on eight H100, [its
+# documentation](https://docs.pytorch.org/ao/stable/workflows/training.html) reports 1.25 times with a scale
+# for each tensor, and 1.10 times with one for each row. (We quote these figures and have not measured them.)
+#
+# ## Recipes side by side
+#
+# | recipe | forward | gradients | one scale for | scale from |
+# |---|---|---|---|---|
+# | Transformer Engine, [`DelayedScaling`](https://docs.nvidia.com/deeplearning/transformer-engine/user-guide/api/common.html) | E4M3 | E5M2 | a tensor | up to 1,024 steps before |
+# | Transformer Engine, [`Float8CurrentScaling`](https://nvidia.github.io/TransformerEngine/features/low_precision_training/fp8_current_scaling/fp8_current_scaling.html) | E4M3 | E5M2 | a tensor | the tensor |
+# | torchao, [`tensorwise`](https://docs.pytorch.org/ao/main/api_reference/generated/torchao.float8.Float8LinearRecipeName.html) | E4M3 | E5M2 | a tensor | the tensor |
+# | torchao, [`rowwise`](https://docs.pytorch.org/ao/main/api_reference/generated/torchao.float8.Float8LinearRecipeName.html) | E4M3 | E4M3 | a row | the row |
+# | [DeepSeek-V3](https://arxiv.org/abs/2412.19437) | E4M3 | E4M3 | 1 × 128; weights 128 × 128 | the block |
+# | Transformer Engine, [`Float8BlockScaling`](https://nvidia.github.io/TransformerEngine/features/low_precision_training/fp8_blockwise_scaling/fp8_blockwise_scaling.html) | E4M3 | E4M3 | 1 × 128; weights 128 × 128 | the block |
+# | Transformer Engine, [`MXFP8BlockScaling`](https://docs.nvidia.com/deeplearning/transformer-engine/user-guide/api/common.html) | E4M3 | E4M3 | 1 × 32 | the block |
+#
+# Does the painter learn with three of them?
+
+# %%
+for recipe in (numbers.TENSORWISE, numbers.ROWWISE, numbers.BLOCKWISE):
+    error = train(numbers.in_block_format(autoencoder(), recipe))[-1]
+    print(f"{recipe.name:15} error per pixel {error:.4f}   (FP32 {fp32[-1]:.4f})")
+
+# %% [markdown]
+# All three come within 3% of FP32. The painter is too small and too tame to tell them apart. In your own
+# model, compare a stretch of training with BF16.
+#
+# You don't write any of this yourself. [torchao](https://docs.pytorch.org/ao/stable/workflows/training.html)
+# replaces linear layers with `convert_to_float8_training(model)`, and works with `torch.compile` and FSDP2.
+# Pass a `module_filter_fn` to leave out the head, the router and small layers. NVIDIA's [Transformer
+# Engine](https://docs.nvidia.com/deeplearning/transformer-engine/user-guide/index.html) has FP8 layers of
+# its own.
 #
 # ## When something goes wrong
 #
@@ -183,27 +455,32 @@ for name, scale in scales.items():
 # |---|---|---|
 # | In FP8, a network learns no more than the average | Small gradients became zero in the cast | Give each tensor a scale |
 # | The error of a product jumps, and nothing is inf | The scale is too large, and the largest numbers are cut off | Log the share of numbers that are cut off, and lower the scale |
+# | That share stays high after magnitudes have grown | amax is measured on what was already cut off | Measure amax before the cast |
 # | One large number spoils a whole tensor | They share one scale | A scale for each row or block |
+# | FP8 is right on a CPU, and less exact on Hopper for large K | Sums of about 14 bits | Promote sums to FP32; `use_fast_accum=False` |
+# | FP8 is slower than BF16 | Small layers, or passes that nothing merges | Convert large layers only, and compile |
 #
 # ## Recap
 #
-# 1. FP8 has two formats: E4M3 with 4 significant bits, and E5M2 with 3 and more range.
-# 2. FP8 training has a scale for each tensor, row or block in place of one loss scale. With a scale for each
-#    tensor, the painter learns almost as well as in FP32.
-# 3. A cast to E4M3 can cut numbers off without leaving an inf. Look for an overflow before the cast.
-# 4. A scale that is too small costs little, within a wide range. One that is too large cuts off the largest
-#    numbers.
-# 5. One outlier harms all that share its scale. With a scale for each row, it harms its own row.
+# 1. E4M3 has 4 significant bits and ends at 448. E5M2 has 3 and the range of FP16. A cast to E4M3 can cut
+#    numbers off without leaving an inf.
+# 2. Each tensor, row or block has a scale, 448 / amax. Too small costs little over a wide range, and too
+#    large cuts off the largest numbers. A scale from the past is too large when magnitudes jump.
+# 3. One outlier spoils all that share its scale. With small blocks, E4M3 is also enough for gradients.
+# 4. Hopper adds up FP8 products in about 14 bits. So long sums are moved to FP32 every 128 products.
+# 5. Embedding, head, router, norms, attention, master weights and sums stay in 16 or 32 bits. FP8 pays off
+#    in large layers only.
 #
 # ## Three questions
 
 # %% tags=["question"]
 ask(
-    "fp8.scale_for_e4m3",
-    "fp8.one_outlier",
     "fp8.scale_for_each_tensor",
+    "fp8.exact_on_the_cpu",
+    "fp8.which_are_in_fp8",
 )
 
 # %% [markdown]
-# **Next:** [[exercises fp8|the exercise]]: a tensor in FP8. Then [[lesson myths]] tests claims about AMP.
-# Optional: [[deep fp8]], on the format of the gradients, a scale from the past, and the product itself.
+# **Next:** [[exercises fp8|the exercises]]: a tensor in FP8, a history to repair, a sum that is promoted, and
+# the layers to convert. Then [[lesson myths]] tests claims about AMP. Optional: [[deep fp8]], on more traps
+# of a scale from the past, the format of the gradients, and the product itself.

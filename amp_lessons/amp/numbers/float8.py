@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from amp_lessons.amp.numbers.formats import FP8_E4M3, FP8_E5M2, Format
+from amp_lessons.amp.numbers.formats import FP8_E4M3, Format
 
 
 def scale_for(amax: Tensor, format: Format = FP8_E4M3) -> Tensor:
@@ -92,69 +91,6 @@ class DelayedScale:
         past = torch.stack(list(self.history)).max() if self.history else torch.zeros(())
         self.history.append(tensor.abs().max())
         return scale_for(past, self.format)
-
-
-# ---- a network whose products are in FP8 --------------------------------------------------------
-
-
-class _Product(torch.autograd.Function):
-    """``x @ weight.T`` with both in E4M3, and a backward pass with the gradient in ``format``."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, scaled: bool, format: Format) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        ctx.scaled, ctx.format = scaled, format
-        return _there_and_back(x, scaled) @ _there_and_back(weight, scaled).T
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight = ctx.saved_tensors
-        gradient = _there_and_back(gradient, ctx.scaled, ctx.format)
-        for_x = gradient @ _there_and_back(weight, ctx.scaled)
-        return for_x, gradient.T @ _there_and_back(x, ctx.scaled), None, None
-
-
-def _there_and_back(tensor: Tensor, scaled: bool, format: Format = FP8_E4M3) -> Tensor:
-    """What is left of a tensor in FP8, with a scale of its own or with none."""
-    scale = (
-        scale_for(tensor.abs().max(), format) if scaled else torch.ones((), device=tensor.device)
-    )
-    return quantise(tensor, scale, format) / scale
-
-
-class Float8Linear(nn.Module):
-    """A linear layer whose three matrix products take FP8 inputs; all sums are in float32.
-
-    Args:
-        layer: whose parameters it shares. They stay float32.
-        scaled: whether each tensor gets a scale of its own before it is cast.
-        gradients: the format of the gradient in the backward pass; the rest is E4M3.
-    """
-
-    def __init__(self, layer: nn.Linear, scaled: bool = True, gradients: Format = FP8_E5M2) -> None:
-        super().__init__()
-        self.weight, self.bias = layer.weight, layer.bias
-        self.scaled, self.gradients = scaled, gradients
-
-    def forward(self, x: Tensor) -> Tensor:
-        product = _Product.apply(x, self.weight, self.scaled, self.gradients)
-        return product if self.bias is None else product + self.bias
-
-
-def in_float8(
-    model: nn.Sequential, scaled: bool = True, gradients: Format = FP8_E5M2
-) -> nn.Sequential:
-    """The model with each `nn.Linear` replaced by a `Float8Linear`; parameters are shared.
-
-    Args:
-        model: of layers that take shapes (n, features).
-        scaled, gradients: as in `Float8Linear`.
-    """
-    layers = (
-        Float8Linear(layer, scaled, gradients) if isinstance(layer, nn.Linear) else layer
-        for layer in model
-    )
-    return nn.Sequential(*layers)
 
 
 def errors_by_scale(

@@ -24,6 +24,7 @@ from amp_lessons.amp.numbers.blocks.scales import (
     Arithmetic,
     E4M3Scale,
     E8M0Scale,
+    FixedScale,
     FP32Scale,
     floor_log2,
     power_of_two,
@@ -63,7 +64,7 @@ class BlockFormat:
     name: str
     element: Format
     block: tuple[int | None, int | None]
-    scale: E8M0Scale | E4M3Scale | FP32Scale
+    scale: E8M0Scale | E4M3Scale | FP32Scale | FixedScale
     rounding: ElementRounding = ElementRounding.NEAREST_EVEN
     saturate: bool = True
 
@@ -82,6 +83,7 @@ MXFP6_E3M2 = replace(MXFP8, name="MXFP6 E3M2", element=FP6_E3M2)
 MXFP4 = replace(MXFP8, name="MXFP4", element=FP4_E2M1)
 NVFP4 = BlockFormat("NVFP4", FP4_E2M1, (1, 16), E4M3Scale())
 FP8_TENSORWISE = BlockFormat("FP8 tensor-wise", FP8_E4M3, (None, None), FP32Scale())
+FP8_TENSORWISE_E5M2 = replace(FP8_TENSORWISE, name="FP8 tensor-wise E5M2", element=FP8_E5M2)
 FP8_ROWWISE = BlockFormat("FP8 row-wise", FP8_E4M3, (1, None), FP32Scale())
 # As DeepSeek-V3 has them: the first for activations and gradients, the second for weights.
 FP8_1X128 = BlockFormat("FP8 1x128", FP8_E4M3, (1, 128), FP32Scale(Arithmetic.DIVIDE, 1e-4))
@@ -213,7 +215,8 @@ def _amax(matrix: Tensor, block: tuple[int, int]) -> Tensor:
 
 
 def _spread(scales: Tensor, block: tuple[int, int], shape: torch.Size | tuple[int, int]) -> Tensor:
-    """Each block's scale at each of its numbers."""
-    rows, columns = block
-    whole = scales.repeat_interleave(rows, 0).repeat_interleave(columns, 1)
-    return whole[: shape[0], : shape[1]]
+    """Each block's scale at each of its numbers; one that all share is left to broadcast."""
+    for dimension, (size, whole) in enumerate(zip(block, shape, strict=True)):
+        if scales.shape[dimension] > 1:
+            scales = scales.repeat_interleave(size, dimension).narrow(dimension, 0, whole)
+    return scales

@@ -168,6 +168,23 @@ class FP32Scale:
         return Scales(down, torch.ones_like(tensor_amax), down if divide else 1 / down, divide)
 
 
+@dataclass(frozen=True)
+class FixedScale:
+    """The same scale whatever the numbers are: a plain cast with 1, or a loss scale.
+
+    Args:
+        up: what the numbers are multiplied by before they are rounded.
+    """
+
+    bits: ClassVar[int] = 0
+    up: float = 1.0
+
+    def of(self, amax: Tensor, tensor_amax: Tensor, element: Format) -> Scales:
+        """The scales for blocks with these largest magnitudes, in the format of the elements."""
+        up = torch.full_like(amax, self.up)
+        return Scales(1 / up, torch.ones_like(tensor_amax), up)
+
+
 # ---- exact powers of two ------------------------------------------------------------------------
 
 
