@@ -60,12 +60,12 @@ class BlockExplorer(anywidget.AnyWidget):
     numbers = traitlets.Tuple(default_value=NUMBERS).tag(sync=True)
     marked = traitlets.Int(MARKED, read_only=True).tag(sync=True)
     count = traitlets.Int(16).tag(sync=True)
-    times = traitlets.Float(16.0).tag(sync=True)
+    times = traitlets.Float(32.0).tag(sync=True)
     rounding = traitlets.Unicode("FLOOR").tag(sync=True)
 
     def __init__(
         self,
-        times: float = 16.0,
+        times: float = 32.0,
         *,
         numbers: Iterable[float] = NUMBERS,
         count: int = 16,
@@ -85,23 +85,32 @@ class BlockExplorer(anywidget.AnyWidget):
         numbers.insert(self.marked, float(np.float32(math.copysign(size, marked))))
         return numbers
 
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        found = super()._repr_mimebundle_(**options)
+        data, metadata = found if isinstance(found, tuple) else (found, {})
+        return dict(data or {}) | static_form(self), metadata
+
     @traitlets.validate("numbers")
     def _check_numbers(self, proposal: dict[str, Any]) -> tuple[float, ...]:
         numbers: tuple[float, ...] = proposal["value"]
         if len(numbers) not in (16, 32):
             raise Refused(f"numbers must be 16 or 32, got {len(numbers)}")
-        if not np.isfinite(np.float32(numbers)).all():
-            raise Refused("numbers must be finite in FP32")
+        with np.errstate(over="ignore"):
+            if not np.isfinite(np.float32(numbers)).all():
+                raise Refused("numbers must be finite in FP32")
         for count in (16, len(numbers)):
-            others = sorted(abs(np.float32(n)) for i, n in enumerate(numbers[:count]) if i != MARKED)
+            others = sorted(
+                abs(np.float32(n)) for i, n in enumerate(numbers[:count]) if i != MARKED
+            )
             if not others[count // 2 - 1]:
-                raise Refused("most numbers must not be 0")
+                raise Refused("most of the numbers must not be 0")
         return numbers
 
     @traitlets.validate("count")
     def _check_count(self, proposal: dict[str, Any]) -> int:
-        if proposal["value"] not in (16, len(self.numbers)):
-            raise Refused(f"count must be 16 or {len(self.numbers)}, got {proposal['value']}")
+        known = {16, len(self.numbers)}
+        if proposal["value"] not in known:
+            raise Refused(f"count must be {' or '.join(map(str, sorted(known)))}")
         return int(proposal["value"])
 
     @traitlets.validate("times")
@@ -115,3 +124,30 @@ class BlockExplorer(anywidget.AnyWidget):
         if proposal["value"] not in ROUNDINGS:
             raise Refused(f"rounding must be {', '.join(ROUNDINGS)}; got {proposal['value']!r}")
         return str(proposal["value"])
+
+
+def static_form(explorer: BlockExplorer) -> dict[str, str]:
+    """What the formats keep, as a table, for where no widget can be drawn."""
+    from amp_lessons.lessons.widgets.block_fates import CLOSE, fates
+
+    count = explorer.count
+    says = (
+        f"{count} numbers. One of them is {explorer.times:,.4g} times the median magnitude of the "
+        f"others. What {count - 1} others become (scale of MX formats: {explorer.rounding}):"
+    )
+    rows = [
+        (
+            each.name,
+            "scale " + " and ".join(f"{scale:.6g}" for scale in each.scales),
+            f"{each.zero} become 0",
+            f"{each.close} stay within {CLOSE[each.name]:.0%}",
+            f"{each.cut} saturate",
+        )
+        for each in fates(explorer.block, explorer.marked, explorer.rounding)
+    ]
+    table = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    lines = [f"{name}: {', '.join(cells)}" for name, *cells in rows]
+    return {
+        "text/html": f"<p>{says}</p><table>{table}</table>",
+        "text/plain": "\n".join([says, *lines]),
+    }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,50 +11,37 @@ import pages
 import pytest
 import torch
 
-from amp_lessons.amp.numbers import (
-    FP8_ROWWISE,
-    MXFP4,
-    MXFP8,
-    NVFP4,
-    BlockFormat,
-    E4M3Scale,
-    E8M0Scale,
-    ScaleRounding,
-    quantize_blocks,
-)
+from amp_lessons.amp.numbers import MXFP4, NVFP4, BlockFormat, ScaleRounding, quantize_blocks
+from amp_lessons.lessons.widgets.block_explorer import ROUNDINGS
+from amp_lessons.lessons.widgets.block_fates import CLOSE, formats, larger
 
 NUMBERS = 32  # in a row, which is one block, or two of NVFP4
-FORMATS = {
-    "FP8": FP8_ROWWISE,
-    "MXFP8": MXFP8,
-    "MXFP4": MXFP4,
-    "NVFP4": replace(NVFP4, scale=E4M3Scale(two_levels=False)),
-}
-ROUNDINGS = [rounding.name for rounding in ScaleRounding]
-CASES = [
-    (name, rounding)
-    for name, format in FORMATS.items()
-    for rounding in (ROUNDINGS if isinstance(format.scale, E8M0Scale) else ["FLOOR"])
-]
+MX = ("MXFP8", "MXFP4")
+CASES = [(name, rounding) for name in MX for rounding in ROUNDINGS]
+CASES += [("FP8", "FLOOR"), ("NVFP4", "FLOOR")]
 
 # Numbers travel as the bytes of a Float32Array: quick, and NaN, inf and -0 arrive as they left.
 _QUANTIZE = """async ([name, rounding, text, count]) => {
   const { BLOCK_FORMATS, quantize } = await import("/blocks.mjs");
   const format = BLOCK_FORMATS.find((each) => each.name === name);
   const numbers = new Float32Array(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
-  const out = { scale: [], element: [], kept: [] };
-  for (let start = 0; start < numbers.length; start += count)
-    for (const { scale, stored } of quantize([...numbers.slice(start, start + count)], format, rounding)) {
+  const out = { scale: [], element: [], kept: [], cut: [] };
+  for (let start = 0; start < numbers.length; start += count) {
+    const row = [...numbers.slice(start, start + count)];
+    for (const { scale, stored } of quantize(row, format, rounding)) {
       out.scale.push(scale);
-      for (const name of ["element", "kept"]) out[name].push(...stored.map((each) => each[name]));
+      for (const one of stored)
+        for (const name of ["element", "kept", "cut"]) out[name].push(one[name]);
     }
+  }
   const pack = (values) => {
     const bytes = new Uint8Array(Float32Array.from(values).buffer);
-    let packed = "";
-    for (let i = 0; i < bytes.length; i += 32768) packed += String.fromCharCode(...bytes.subarray(i, i + 32768));
-    return btoa(packed);
+    const parts = [];
+    for (let i = 0; i < bytes.length; i += 32768)
+      parts.push(String.fromCharCode(...bytes.subarray(i, i + 32768)));
+    return btoa(parts.join(""));
   };
-  return [pack(out.scale), pack(out.element), pack(out.kept)];
+  return Object.values(out).map(pack);
 }"""
 
 
@@ -87,14 +73,14 @@ def hard_blocks(format: BlockFormat) -> np.ndarray:
 @pytest.mark.browser
 @pytest.mark.parametrize(("name", "rounding"), CASES)
 def test_every_bit(open_page: Callable[..., Any], name: str, rounding: str) -> None:
-    format = FORMATS[name]
-    if isinstance(format.scale, E8M0Scale):
-        format = replace(format, scale=E8M0Scale(ScaleRounding[rounding]))
+    format = formats(rounding)[name]
     rows = hard_blocks(format)
     assert len(rows) > 9_000
     packed = base64.b64encode(rows.tobytes()).decode()
     found = pages.value_of(open_page(), _QUANTIZE, [name, rounding, packed, NUMBERS])
-    scale, element, kept = (np.frombuffer(base64.b64decode(each), np.float32) for each in found)
+    scale, element, kept, cut = (
+        np.frombuffer(base64.b64decode(each), np.float32) for each in found
+    )
     ours = quantize_blocks(torch.from_numpy(rows), format)
     blocks = NUMBERS // min(format.block[1] or NUMBERS, NUMBERS)
     assert ours.scales.shape == (len(rows), blocks)
@@ -104,6 +90,11 @@ def test_every_bit(open_page: Callable[..., Any], name: str, rounding: str) -> N
         ("kept", kept.reshape(-1, NUMBERS), ours.dequantize()),
     ):
         assert_same(got, expected.numpy(), rows, what)
+    if name in MX:  # whose division is exact
+        scaled = torch.from_numpy(rows).double() / ours.scales
+        expected = larger(format.element).round(scaled).abs() > format.element.max
+        assert expected.sum() > 400  # inf, if nothing else
+        assert (cut.reshape(-1, NUMBERS) == expected.numpy()).all()
 
 
 def assert_same(got: np.ndarray, expected: np.ndarray, rows: np.ndarray, what: str) -> None:
@@ -130,20 +121,35 @@ def test_a_block_of_16_is_a_block(open_page: Callable[..., Any]) -> None:
 def test_the_formats_and_the_names_of_roundings(open_page: Callable[..., Any]) -> None:
     code = """async () => {
       const { BLOCK_FORMATS, ROUNDINGS } = await import("/blocks.mjs");
-      const infinite = (format) => ({ ...format, block: Number.isFinite(format.block) ? format.block : null });
-      return [BLOCK_FORMATS.map(infinite), ROUNDINGS];
+      const formats = BLOCK_FORMATS.map(({ block, ...format }) => ({
+        ...format,
+        block: Number.isFinite(block) ? block : null,
+      }));
+      return [formats, ROUNDINGS];
     }"""
-    formats, roundings = pages.value_of(open_page(), code)
+    theirs, roundings = pages.value_of(open_page(), code)
     assert roundings == {rounding.name: rounding.value for rounding in ScaleRounding}
-    assert [each["name"] for each in formats] == list(FORMATS)
-    for each, format in zip(formats, FORMATS.values(), strict=True):
-        element = format.element
+    assert list(roundings) == list(ROUNDINGS)
+    ours = formats("FLOOR")
+    assert [each["name"] for each in theirs] == list(ours)
+    for each, format in zip(theirs, ours.values(), strict=True):
+        bits = format.element.exponent_bits, format.element.mantissa_bits
+        assert (each["element"]["exponentBits"], each["element"]["mantissaBits"]) == bits
         assert each["block"] == format.block[1]
         assert each["scale"] == type(format.scale).__name__.removesuffix("Scale")
-        assert (each["element"]["exponentBits"], each["element"]["mantissaBits"]) == (
-            element.exponent_bits,
-            element.mantissa_bits,
-        )
         # Rounding a normal number to the nearest misses it by half an ulp at most.
-        half_ulp = 2.0 ** -(element.mantissa_bits + 1)
+        half_ulp = 2.0 ** -(format.element.mantissa_bits + 1)
+        assert each["close"] == CLOSE[each["name"]]
         assert half_ulp / (1 + half_ulp) <= each["close"] < 1.05 * half_ulp / (1 + half_ulp)
+
+
+def test_nvfp4_is_that_of_a_tensor_whose_second_scale_is_1() -> None:
+    rows = torch.from_numpy(hard_blocks(NVFP4))
+    rows = rows[(rows.abs() <= 6 * 448).all(1)]
+    assert len(rows) > 2_000
+    largest = torch.full((1, NUMBERS), 6.0 * 448)
+    whole = quantize_blocks(torch.cat([rows, largest]), NVFP4)
+    assert whole.tensor_scale == 1
+    alone = quantize_blocks(rows, formats("FLOOR")["NVFP4"])
+    assert torch.equal(whole.scales[:-1], alone.scales)
+    assert torch.equal(whole.elements[:-1], alone.elements)

@@ -119,8 +119,9 @@ function roundHalfToEven(x) {
   return up ? below + 1 : below;
 }
 
-// The nearest number of the format.
+// The nearest number of the format. NaN stays NaN, also where the format cannot store it.
 export function round(format, value, options) {
+  if (Number.isNaN(value)) return NaN;
   return decode(format, encode(format, value, options));
 }
 
@@ -134,11 +135,13 @@ export function ulp(format, value) {
   return 2 ** (Math.max(exponent, format.minExponent) - format.mantissaBits);
 }
 
-// The smallest number that is larger than `value`. Above the largest comes inf, or NaN.
+// The smallest number that is larger than `value`. Above the largest comes inf, or NaN, or nothing:
+// then it is given again.
 export function nextUp(format, value) {
   if (Number.isNaN(value)) return NaN;
   const largest = decode(format, format.maxCode);
   if (value < -largest) return -largest;
+  if (value >= largest && !format.hasNan) return largest;
   if (value >= largest) return format.hasInf ? Infinity : NaN;
   const nearest = round(format, value);
   if (nearest > value) return nearest;
