@@ -96,7 +96,7 @@ class BlockExplorer(anywidget.AnyWidget):
         if len(numbers) not in (16, 32):
             raise Refused(f"numbers must be 16 or 32, got {len(numbers)}")
         with np.errstate(over="ignore"):
-            if not np.isfinite(np.float32(numbers)).all():
+            if not np.isfinite(np.array(numbers, dtype=np.float32)).all():
                 raise Refused("numbers must be finite in FP32")
         for count in (16, len(numbers)):
             others = sorted(

@@ -113,6 +113,7 @@ _EVERY_STATE = """(states) => states.map(([stop, count, rounding]) => {
 })"""
 
 
+@pytest.mark.browser
 def test_it_counts_as_python_does(mounted: Callable[..., Page]) -> None:
     """At every stop, with 16 and 32 numbers and each rounding of the scale."""
     page = mounted()
@@ -165,6 +166,7 @@ def marks(page: Page, place: int) -> list[str]:
     return [each.get_attribute("class").split("amp-be-")[-1] for each in found.all()]
 
 
+@pytest.mark.browser
 def test_dragging_by_keyboard(mounted: Callable[..., Page]) -> None:
     page = mounted()
     for _ in range(3):
@@ -191,6 +193,7 @@ def test_dragging_by_keyboard(mounted: Callable[..., Page]) -> None:
     assert page.evaluate("model.get('times')") == MOST_TIMES
 
 
+@pytest.mark.browser
 def test_dragging_by_mouse(mounted: Callable[..., Page]) -> None:
     page = mounted()
     slider = page.get_by_role("slider")
@@ -215,6 +218,7 @@ def test_dragging_by_mouse(mounted: Callable[..., Page]) -> None:
     expect(slider).to_have_attribute("aria-valuenow", "40")
 
 
+@pytest.mark.browser
 def test_numbers_and_rounding_by_keyboard(mounted: Callable[..., Page]) -> None:
     page = mounted(times=38)
     page.keyboard.press("Tab")
@@ -233,6 +237,7 @@ def test_numbers_and_rounding_by_keyboard(mounted: Callable[..., Page]) -> None:
     assert marks(page, 2)[MARKED] != "cut"
 
 
+@pytest.mark.browser
 def test_python_moves_the_page(mounted: Callable[..., Page]) -> None:
     page = mounted()
     page.evaluate("model.set('rounding', 'EVEN'); model.set('count', 32); model.set('times', 2)")
@@ -241,6 +246,7 @@ def test_python_moves_the_page(mounted: Callable[..., Page]) -> None:
     expect(page.get_by_role("slider")).to_have_attribute("aria-valuenow", "8")
 
 
+@pytest.mark.browser
 def test_numbers_of_ones_own(mounted: Callable[..., Page]) -> None:
     """Zeros, tiny and huge numbers; 16 of them can't become 32."""
     page = mounted(numbers=[0, -0.0, 1e-30, 1e30, *[-3e-5] * 12], times=1000)
@@ -251,6 +257,7 @@ def test_numbers_of_ones_own(mounted: Callable[..., Page]) -> None:
     assert page.locator(".amp-be-thumb").bounding_box()["y"] > 0
 
 
+@pytest.mark.browser
 def test_axe_finds_nothing(
     mounted: Callable[..., Page], faultless: Callable[[Page], None], look: tuple[str, int]
 ) -> None:
@@ -260,6 +267,7 @@ def test_axe_finds_nothing(
         faultless(page)
 
 
+@pytest.mark.browser
 def test_it_fits_a_phone_and_each_mark_stands_below_its_number(
     mounted: Callable[..., Page],
 ) -> None:
@@ -277,6 +285,7 @@ def test_it_fits_a_phone_and_each_mark_stands_below_its_number(
                 assert centre == pytest.approx(line["x"] + line["width"] / 2, abs=1.5)
 
 
+@pytest.mark.browser
 def test_a_key_changes_little_of_the_page(
     mounted: Callable[..., Page], changes_by: Callable[[Page, str], int]
 ) -> None:
