@@ -130,6 +130,10 @@ TABLE = (
             "tests/lessons/widgets/test_loss_scale_lab.py",
         ),
     ),
+    Row(
+        "amp_lessons/lessons/widgets/static/block*.mjs",
+        tests=("tests/lessons/widgets/test_block_explorer.py",),
+    ),
     Row("amp_lessons/lessons/widgets/static/*", tests=("tests/lessons/widgets/test_{stem}*.py",)),
     Row(
         "amp_lessons/lessons/widgets/static/*.mjs", tests=("tests/lessons/widgets/test_modules.py",)

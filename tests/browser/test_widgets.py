@@ -36,6 +36,8 @@ CELLS = [
     "print(calls.order['before'], calls.order['after'][:2], calls.outcome.findings[0].slug)",
     f"{FROM} LossScaleLab\nscales = LossScaleLab()\nscales",
     "print(scales.scale, scales.guess, scales.cost, scales.step, len(scales.trained['errors']))",
+    f"{FROM} BlockExplorer\nblock = BlockExplorer()\nblock",
+    "print(block.times, block.count, block.rounding, len(block.block))",
 ]
 
 
@@ -406,3 +408,23 @@ def test_the_memory_calculator(notebook: Notebook) -> None:
     notebook.theme("JupyterLab Dark")
     page.wait_for_function(f"() => ({GROUND})() < 200")
     assert faults(page, "[aria-label='Memory calculator']") == []
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+def test_the_block_explorer(notebook: Notebook) -> None:
+    """A number that is dragged reaches Python, and JupyterLab leaves it the arrow keys."""
+    page = notebook.page
+    run_cell(page, 18)
+    page.get_by_label("Numbers", exact=True).select_option("32")
+    page.get_by_label("Scale of MX formats").select_option("rceil (cuBLAS)")
+    page.get_by_role("slider", name="Marked number").focus()
+    page.keyboard.press("PageUp")
+    for _ in range(8):
+        page.keyboard.press("ArrowUp")  # JupyterLab would move to another cell
+    expected = "128.0 32 RCEIL 32"
+    assert what_python_reads(page, expected, 19) == expected
+    assert faults(page, "[aria-label='Block explorer']") == []
+    notebook.theme("JupyterLab Dark")
+    page.wait_for_function(f"() => ({GROUND})() < 200")
+    assert faults(page, "[aria-label='Block explorer']") == []

@@ -1,9 +1,10 @@
 """Widgets for the notebooks: small interactive pictures of what the package computes, and the quiz.
 
 A widget holds no facts of its own: the bit explorer repeats the arithmetic of `formats` in
-JavaScript, the scaler lab that of `scaler`, the roofline explorer that of `roofline` and the memory
-calculator what `memory` counts, all under test; the gradient histogram draws what `scaling`
-counted, and the loss scale lab runs of `fixed_scale` that were recorded. The policy browser shows
+JavaScript, the block explorer that of `blocks`, the scaler lab that of `scaler`, the roofline
+explorer that of `roofline` and the memory calculator what `memory` counts, all under test; the
+gradient histogram draws what `scaling` counted, and the loss scale lab runs of `fixed_scale` that
+were recorded. The policy browser shows
 what `policy` answers. The autocast step-through draws what `explain` sees, and the ordering of the
 calls shows what `call_order` ran. The box for errors shows what `lookup` finds, and the explorer of
 published runs what `speed.published` quotes. The whole loop compares two loops of `training`. Each
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from amp_lessons.lessons.widgets.autocast_steps import AutocastSteps
     from amp_lessons.lessons.widgets.bit_explorer import BitExplorer
+    from amp_lessons.lessons.widgets.block_explorer import BlockExplorer
     from amp_lessons.lessons.widgets.error_lookup import ErrorLookup
     from amp_lessons.lessons.widgets.gradient_histogram import GradientHistogram
     from amp_lessons.lessons.widgets.loss_scale_lab import LossScaleLab
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AutocastSteps",
     "BitExplorer",
+    "BlockExplorer",
     "ErrorLookup",
     "GradientHistogram",
     "LossScaleLab",
@@ -48,6 +51,7 @@ __all__ = [
 MODULES = {
     "AutocastSteps": "autocast_steps",
     "BitExplorer": "bit_explorer",
+    "BlockExplorer": "block_explorer",
     "ErrorLookup": "error_lookup",
     "GradientHistogram": "gradient_histogram",
     "LossScaleLab": "loss_scale_lab",

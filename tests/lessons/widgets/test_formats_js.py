@@ -12,7 +12,7 @@ import numpy as np
 import pages
 import pytest
 
-from amp_lessons.amp.numbers.formats import FORMATS, Format
+from amp_lessons.amp.numbers.formats import FORMATS, FP4_E2M1, FP6_E3M2, Format
 from amp_lessons.lessons.widgets import BitExplorer
 
 KINDS = ["zero", "subnormal", "normal", "inf", "nan"]
@@ -22,6 +22,8 @@ CUSTOM = [
     Format("E5M5", 5, 5, has_inf=False),
     Format("E11M20", 11, 20),
     Format("E8M23fn", 8, 23, has_inf=False),
+    FP4_E2M1,
+    FP6_E3M2,
 ]
 ALL = [*FORMATS.values(), *CUSTOM]
 EXHAUSTIVE_BITS = 16
@@ -53,7 +55,8 @@ const format = plain && formats.makeFormat(plain);
 
 
 def plain(format: Format) -> dict[str, Any]:
-    return BitExplorer(format=format, formats=[format]).get_state("formats")["formats"][0]
+    names = ("name", "exponent_bits", "mantissa_bits", "has_inf", "has_nan")
+    return {name: getattr(format, name) for name in names}
 
 
 def pack(numbers: Any) -> str:
@@ -127,7 +130,7 @@ def all_next_up(format: Format, values: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("format", of_which_gate("FP8 E4M3", "FP32"))
+@pytest.mark.parametrize("format", of_which_gate("FP8 E4M3", "FP32", "FP4 E2M1"))
 def test_patterns(run_js: Callable[..., Any], format: Format) -> None:
     codes = patterns(format)
     assert codes.size >= min(1 << format.bits, SAMPLE)
@@ -222,7 +225,7 @@ def test_encode(run_js: Callable[..., Any], format: Format) -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("format", of_which_gate("FP16"))
+@pytest.mark.parametrize("format", of_which_gate("FP16", "FP4 E2M1"))
 def test_around_any_number(run_js: Callable[..., Any], format: Format) -> None:
     """The neighbours of numbers that the format does not have."""
     numbers = np.random.default_rng(0).choice(hard_numbers(format), 2_000)

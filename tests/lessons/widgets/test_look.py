@@ -45,6 +45,7 @@ SCOPES = {
     "widgets.css": r"amp-widget|amp-[a-z]+(-[a-z]+)+",  # the latter: the root of one widget
     "question.css": r"amp-widget|amp-quiz|amp-page|amp-sheet",
     "loss_scale_lab.css": r"amp-loss-scale-lab",
+    "block_explorer.css": r"amp-block-explorer",
     "home.css": r"amp-home",
     "order_calls.css": r"amp-order-calls",
     "published_explorer.css": r"amp-published-explorer",

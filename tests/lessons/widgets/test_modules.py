@@ -17,6 +17,7 @@ from amp_lessons.core.es_modules import join_modules
 from amp_lessons.lessons.widgets import (
     AutocastSteps,
     BitExplorer,
+    BlockExplorer,
     ErrorLookup,
     GradientHistogram,
     LossScaleLab,
@@ -33,6 +34,7 @@ from amp_lessons.lessons.widgets.files import FOLDERS, STATIC, module
 ENTRIES = [
     "autocast_steps",
     "bit_explorer",
+    "block_explorer",
     "error_lookup",
     "gradient_histogram",
     "loss_scale_lab",
@@ -94,6 +96,7 @@ def write(folder: Path, name: str, text: str) -> None:
     [
         (AutocastSteps, ()),
         (BitExplorer, (0.1,)),
+        (BlockExplorer, ()),
         (ErrorLookup, ()),
         (GradientHistogram, (torch.ones(2),)),
         (LossScaleLab, ()),
@@ -149,7 +152,14 @@ def test_no_page_names_another_machine() -> None:
 
 @pytest.mark.parametrize(
     "widget",
-    ["BitExplorer", "ErrorLookup", "LossScaleLab", "PublishedExplorer", "RooflineExplorer"],
+    [
+        "BitExplorer",
+        "BlockExplorer",
+        "ErrorLookup",
+        "LossScaleLab",
+        "PublishedExplorer",
+        "RooflineExplorer",
+    ],
 )
 def test_it_does_not_need_torch(widget: str) -> None:
     code = f"import sys; from amp_lessons.lessons.widgets import {widget}; "

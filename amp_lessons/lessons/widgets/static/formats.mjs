@@ -19,8 +19,9 @@ export const FORMATS = [
   { name: "FP8 E5M2", exponent_bits: 5, mantissa_bits: 2, has_inf: true },
 ];
 
-// Complete the four facts that define a format with everything that follows from them.
-export function makeFormat({ name, exponent_bits, mantissa_bits, has_inf = true }) {
+// Complete the facts that define a format with everything that follows from them. FP4 has neither inf
+// nor NaN: every pattern is a number, and what overflows becomes the largest.
+export function makeFormat({ name, exponent_bits, mantissa_bits, has_inf = true, has_nan = true }) {
   const bits = 1 + exponent_bits + mantissa_bits;
   if (bits > 32) throw new RangeError(`${name} has ${bits} bits: 32 at most have room here`);
   const exponentOnes = 2 ** exponent_bits - 1;
@@ -33,15 +34,17 @@ export function makeFormat({ name, exponent_bits, mantissa_bits, has_inf = true 
     exponentBits: exponent_bits,
     mantissaBits: mantissa_bits,
     hasInf: has_inf,
+    hasNan: has_nan,
     bits,
     bias,
     minExponent: 1 - bias, // of the smallest normal number; subnormals share it
     exponentOnes,
     leadingOne,
     signBit,
-    maxCode: has_inf ? infCode - 1 : signBit - 2, // the largest finite number
+    maxCode: has_inf ? infCode - 1 : signBit - (has_nan ? 2 : 1), // the largest finite number
     infCode,
-    nanCode: has_inf ? infCode + leadingOne / 2 : signBit - 1, // the quiet NaN that encode gives
+    // What encode gives for a NaN: the quiet one, or -0 where there is none.
+    nanCode: has_inf ? infCode + leadingOne / 2 : signBit - (has_nan ? 1 : 0),
   });
 }
 
@@ -64,7 +67,7 @@ function kindOf(format, exponent, mantissa) {
   if (exponent === 0) return mantissa === 0 ? "zero" : "subnormal";
   if (exponent < format.exponentOnes) return "normal";
   if (format.hasInf) return mantissa === 0 ? "inf" : "nan";
-  return mantissa === format.leadingOne - 1 ? "nan" : "normal";
+  return format.hasNan && mantissa === format.leadingOne - 1 ? "nan" : "normal";
 }
 
 // The exact value of a pattern. Every number of every format here is exact in a Number (float64).
@@ -88,10 +91,15 @@ function finiteMagnitude(format, exponent, mantissa) {
 // saturate, it becomes the largest number. Any NaN gives the quiet NaN with sign 0.
 export function encode(format, value, { saturate = false } = {}) {
   const code = nearestCode(format, Math.abs(value));
-  const beyond = code > format.maxCode && !saturate;
+  const beyond = code > format.maxCode && !saturate && format.hasNan;
   if (Number.isNaN(code) || (beyond && !format.hasInf)) return format.nanCode;
   const sign = value < 0 || Object.is(value, -0) ? format.signBit : 0;
   return sign + Math.min(code, beyond ? format.infCode : format.maxCode);
+}
+
+// Whether a number lies so far beyond the largest one that the nearest would be larger still.
+export function overflows(format, value) {
+  return nearestCode(format, Math.abs(value)) > format.maxCode;
 }
 
 // Patterns of positive numbers count upwards with the number: after 0.111 × 2^e comes 1.000 × 2^e,
@@ -111,8 +119,9 @@ function roundHalfToEven(x) {
   return up ? below + 1 : below;
 }
 
-// The nearest number of the format.
+// The nearest number of the format. NaN stays NaN, also where the format cannot store it.
 export function round(format, value, options) {
+  if (Number.isNaN(value)) return NaN;
   return decode(format, encode(format, value, options));
 }
 
@@ -126,11 +135,13 @@ export function ulp(format, value) {
   return 2 ** (Math.max(exponent, format.minExponent) - format.mantissaBits);
 }
 
-// The smallest number that is larger than `value`. Above the largest comes inf, or NaN.
+// The smallest number that is larger than `value`. Above the largest comes inf, or NaN, or nothing:
+// then it is given again.
 export function nextUp(format, value) {
   if (Number.isNaN(value)) return NaN;
   const largest = decode(format, format.maxCode);
   if (value < -largest) return -largest;
+  if (value >= largest && !format.hasNan) return largest;
   if (value >= largest) return format.hasInf ? Infinity : NaN;
   const nearest = round(format, value);
   if (nearest > value) return nearest;
