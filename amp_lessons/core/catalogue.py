@@ -355,7 +355,7 @@ LESSONS: tuple[Lesson, ...] = (
         exercises=_of(
             "memory",
             core=("training_bytes", "best_lever"),
-            more=("crossover", "cache_bytes", "step_ratio"),
+            more=("crossover", "cache_bytes", "step_ratio", "chunked_loss"),
         ),
         topics=("memory",),
         deep=Deep("Memory, byte by byte", minutes=25),
