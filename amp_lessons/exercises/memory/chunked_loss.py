@@ -51,8 +51,8 @@ from amp_lessons.exercises.memory.harness_pieces import same_step
 judge = Judge(same=same_step, asked_for="a number")
 
 # %% passed
-# You traded one large product for several small ones, and the gradients stayed the same. The
-# libraries that offer this loss do the same, in one kernel.
+# You traded one large product for several small ones. The loss and the gradients are the same, and
+# only one piece's logits need memory.
 
 # %% right gradients_by_hand
 @torch.no_grad()
@@ -180,18 +180,19 @@ drop("hidden.backward")
 swap("hidden.backward(leaf.grad)", "hidden.grad = leaf.grad")
 
 # %% rule loss-in-16-bits
-# You computed the loss in 16 bits: a loss of 9.46 is 9.5 there. Convert the logits of the piece
-# with `.float()` first.
+# The loss is in 16 bits, or a part of it: there a loss of 9.46 is 9.5. Convert the logits of the
+# piece with `.float()`, and add up the losses in FP32.
 def breaks(seen, right):
-    return "float16" in (noted(seen, "dtypes of the loss") or "")
+    return noted(seen, "the loss is computed in") == "16 bits"
 swap("logits.float()", "logits")
 of("gradients_by_hand", swap("(hidden[piece] @ low.T).float()", "hidden[piece] @ low.T"))
+swap("total = 0.0", "total = hidden.new_zeros(())") & swap("loss.item()", "loss.detach()")
 
 # %% rule added-up-in-16-bits
 # The head's gradients of the pieces are added up in BF16, which rounds away what is small beside
 # the sum. Keep the sum in FP32. If you cast the head once, don't let its copy collect the gradient.
 def breaks(seen, right):
-    return noted(seen, "gradients of the head are added up in") == "16 bits"
+    return noted(seen, "the head's gradients are added up in") == "16 bits"
 (put("low = head.detach().to(leaf.dtype).requires_grad_()", before="for h") &
     swap("head.to(h.dtype).T", "low.T") & put("head.grad = low.grad.float()", before="return"))
 of("computed_again", put("low = head.to(hidden.dtype)", before="def of") & swap("head.T", "low.T"))
@@ -217,6 +218,28 @@ swap("/ real\n", "/ (t != -100).sum() / pieces\n")
 swap(', reduction="sum") / real', ")")
 swap("/ real\n", "/ (t != -100).sum()\n")
 of("means_weighted", swap("share * ", ""))
+
+# %% wrong weighted-by-length
+# You weight each piece's mean by all its tokens, and the mean is over its real ones. Add up sums of
+# losses, and divide by the real tokens of all pieces.
+swap(', reduction="sum") / real', ") * len(t) / len(targets)")
+of("means_weighted", swap("share * cross", "len(real[part]) / len(real) * cross") &
+    unwrap("if share"))
+
+# %% wrong running-count
+# You divide by the real tokens so far. Count those of all pieces before the first backward pass.
+swap("real = (targets != -100).sum()", "real = 0") & put("real += (t != -100).sum()", before="logit")
+of("means_weighted", swap("real[part].sum() / real.sum()",
+    "real[part].sum() / real[:part.stop].sum()"))
+(swap("real = (targets != -100).sum()", "real = 0") & swap("total += loss.item()",
+    "total += loss.item() * real") & put("real += (t != -100).sum()", before="logit") &
+    swap("return total", "return total / int(real)"))
+
+# %% wrong sum-over-pieces
+# You divide the sum of the losses by the number of pieces. For a mean over tokens, divide by the
+# number of real tokens.
+swap("/ real\n", "/ pieces\n")
+of("gradients_in_the_forward", swap("max(int((targets >= 0).sum()), 1)", "pieces"))
 
 # %% wrong ignored-counted
 # You divided by the number of all tokens, ignored ones too. Count the targets that aren't -100.
@@ -275,6 +298,12 @@ of("gradients_by_hand", swap("for_head += grad.T @ hidden[piece]", "for_head = (
     " hidden[piece]).float()") & swap("head.grad + for_head", "for_head"))
 of("gradients_by_hand", swap("for_head += grad.T @ hidden[piece]", "for_head = (grad.T @"
     " hidden[piece]).float()"))
+
+# %% wrong body-of-the-last-piece
+# The gradient that you pass on to the body is that of the last piece alone, and 0 for the tokens
+# before. Collect the gradients of all pieces.
+of("gradients_by_hand", swap("for_hidden[piece] =", "for_hidden.zero_()[piece] ="))
+put("leaf.grad = None", before="loss.backward()")
 
 # %% wrong ready-made
 # %% program torch_has_it

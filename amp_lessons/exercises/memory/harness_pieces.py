@@ -24,9 +24,7 @@ from amp_lessons.exercises.harness import (
     as_play,
     elements,
     from_seed,
-    in_words,
     is_tensor,
-    name_of,
     seeded,
 )
 
@@ -40,35 +38,48 @@ _ADDS = ("add", "add_", "addmm", "addmm_", "sum")
 
 
 def piece_cases() -> list[Case]:
-    """The numbers of tokens and pieces, how many targets are left out, and whether the head has a
+    """The numbers of tokens and pieces, where targets are ignored, and whether the head has a
     gradient already."""
     made = []
 
-    def case(kind: str, tokens: int, pieces: int, ignored: int = 0, earlier: bool = False) -> None:
+    def case(kind: str, tokens: int, pieces: int, where: str = "", earlier: bool = False) -> None:
         label = f"{tokens} tokens in {pieces} pieces"
-        label += f", {ignored} of them ignored" if ignored else ""
+        label += f", ignored ones {where}" if where else ""
         label += ", a gradient of before" if earlier else ""
-        made.append(Case((len(made) + 1, tokens, pieces, ignored, earlier), label, kind))
+        made.append(Case((len(made) + 1, tokens, pieces, where, earlier), label, kind))
 
-    equal, rest = "pieces of one size", "a last piece that is smaller"
-    padding, whole = "ignored tokens", "a piece that is ignored"
+    equal, rest, there = "pieces of one size", "a last piece that is smaller", "a gradient of before"
     case(equal, 32, 16)
     case(equal, 36, 3)
     case(rest, 35, 12)
     case(rest, 47, 16)
     case(rest, 11, 4)
-    case(padding, 40, 4, 11)
-    case(padding, 48, 16, 17)
-    case(whole, 24, 8, 15)
-    case(whole, 30, 15, 21)
-    case("a gradient that is there already", 21, 3, 0, True)
-    case("a gradient that is there already", 26, 4, 3, True)
+    case("ignored tokens", 40, 4, "in between")
+    case("ignored tokens", 48, 16, "in between")
+    case("a piece that is ignored", 24, 8, "at the end")
+    case("a piece that is ignored", 30, 15, "at the end")
+    case(there, 21, 3, earlier=True)
+    case(there, 26, 4, "in between", earlier=True)
     return made
+
+
+def words(tokens: int, pieces: int, where: str, random: torch.Generator) -> Tensor:
+    """A target for each token. In between, each piece has another share of ignored tokens, and none
+    is ignored as a whole; at the end, more than half of all tokens are ignored."""
+    targets = torch.randint(0, WORDS, (tokens,), generator=random)
+    targets[::3] = 0  # word 0 is a word as any other
+    size = -(-tokens // pieces)
+    for number, piece in enumerate(targets.split(size)):
+        if where == "in between":
+            piece[: number % min(size, len(piece))] = IGNORED
+    if where == "at the end":
+        targets[tokens // 3 :] = IGNORED
+    return targets
 
 
 @as_play
 def play_pieces(
-    answer: Answer, seed: int, tokens: int, pieces: int, ignored: int, earlier: bool
+    answer: Answer, seed: int, tokens: int, pieces: int, where: str, earlier: bool
 ) -> Any:
     """Run a small body under autocast, and have the answer do the rest of the step."""
     random = from_seed(seed)
@@ -76,9 +87,7 @@ def play_pieces(
     head = nn.Parameter(torch.randn(WORDS, WIDTH, generator=random))
     if earlier:
         head.grad = 0.05 * torch.randn(WORDS, WIDTH, generator=random)
-    targets = torch.randint(0, WORDS, (tokens,), generator=random)
-    targets[::3] = 0  # word 0 is a word as any other
-    targets[tokens - ignored :] = IGNORED
+    targets = words(tokens, pieces, where, random)
     with torch.autocast("cpu", dtype=BFLOAT):
         hidden = body(torch.randn(tokens, INPUTS, generator=random))
     arrived: list[Tensor] = []
@@ -88,13 +97,14 @@ def play_pieces(
     number = loss.item() if is_tensor(loss) and loss.numel() == 1 else loss
     if as_number(number) is None:
         return {"returned": type(loss).__name__}
+    low_sum = is_tensor(loss) and loss.dtype in (BFLOAT, HALF)
     most = -(-tokens // pieces) * WORDS * 4 * MOST_ALIVE
     return {
         "returned": "a number",
         "logits alive at once": "of one piece" if seen.peak <= most else "of several pieces",
         "backward passes through the body": len(arrived),
-        "dtypes of the loss": in_words(seen.losses),
-        "gradients of the head are added up in": "16 bits" if seen.coarse else "FP32",
+        "the loss is computed in": "16 bits" if seen.low or low_sum else "FP32",
+        "the head's gradients are added up in": "16 bits" if seen.coarse else "FP32",
         "loss": number,
         "gradient of the head": elements([head.grad]),
         "gradients of the body": elements(p.grad for p in body.parameters()),
@@ -107,15 +117,14 @@ class Pieces(TorchDispatchMode):
 
     Attributes:
         peak: the most bytes of logits, and of what is computed from them, at any one time.
-        losses: the dtypes in which a softmax or a loss was computed.
+        low: whether a softmax or a loss was computed in 16 bits.
         coarse: whether numbers in 16 bits with the shape of the head were added up.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.now = self.peak = 0
-        self.losses: set[str] = set()
-        self.coarse = False
+        self.low = self.coarse = False
         self.alive: dict[int, weakref.ref[Any]] = {}
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -124,9 +133,8 @@ class Pieces(TorchDispatchMode):
         for tensor in tree_leaves(result):
             if isinstance(tensor, Tensor):
                 self._note(tensor)
-                if name in _LOSS and tensor.is_floating_point():
-                    self.losses.add(name_of(tensor.dtype))
                 low = tensor.dtype in (BFLOAT, HALF)
+                self.low |= low and name in _LOSS
                 self.coarse |= low and name in _ADDS and {*tensor.shape} == {WORDS, WIDTH}
         return result
 
