@@ -419,7 +419,7 @@ LESSONS: tuple[Lesson, ...] = (
         exercises=_of(
             "ranks",
             core=("may_step", "few_exchanges"),
-            more=("shard_model",),
+            more=("clip_shards", "shard_model"),
         ),
         topics=("ranks",),
         deep=Deep("Ranks at their edges", minutes=15),
