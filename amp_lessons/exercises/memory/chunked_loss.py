@@ -6,7 +6,7 @@
 # fit into memory.
 #
 # - `hidden` (tokens, width) is what the model's body put out: BF16, with its graph. `head` (words,
-#   width) is an FP32 parameter. The logits are `hidden` times the transposed head, computed in BF16.
+#   width) is an FP32 parameter. The logits are `hidden @ head.T`, computed in BF16.
 # - Take the tokens in `pieces` pieces, at most as many as tokens. The last piece may be smaller.
 #   Only the logits of one piece, and of the one before it, may be alive.
 # - `targets` (tokens,) holds the word of each token. Ignore those that are -100, as `cross_entropy`
@@ -228,7 +228,8 @@ of("means_weighted", swap("share * cross", "len(real[part]) / len(real) * cross"
 
 # %% wrong running-count
 # You divide by the real tokens so far. Count those of all pieces before the first backward pass.
-swap("real = (targets != -100).sum()", "real = 0") & put("real += (t != -100).sum()", before="logit")
+(swap("real = (targets != -100).sum()", "real = 0") &
+    put("real += (t != -100).sum()", before="logits"))
 of("means_weighted", swap("real[part].sum() / real.sum()",
     "real[part].sum() / real[:part.stop].sum()"))
 (swap("real = (targets != -100).sum()", "real = 0") & swap("total += loss.item()",

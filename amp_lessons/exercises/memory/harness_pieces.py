@@ -48,7 +48,8 @@ def piece_cases() -> list[Case]:
         label += ", a gradient of before" if earlier else ""
         made.append(Case((len(made) + 1, tokens, pieces, where, earlier), label, kind))
 
-    equal, rest, there = "pieces of one size", "a last piece that is smaller", "a gradient of before"
+    equal, rest = "pieces of one size", "a last piece that is smaller"
+    there = "a gradient of before"
     case(equal, 32, 16)
     case(equal, 36, 3)
     case(rest, 35, 12)

@@ -104,6 +104,13 @@ def clip_shards(shards, copies, max_norm, all_reduce):
         tensor.copy_(tensor * (max_norm / norm))
     return norm
 
+# %% rule result-of-all-reduce
+# `all_reduce` returns None. It changes the tensor that you give it, so use that one afterwards.
+def breaks(seen, right):
+    return "NoneType" in str(seen.get("error", {}).get("message"))
+swap("all_reduce(squares)", "squares = all_reduce(squares)")
+swap("all_reduce(squares)", "squares = all_reduce(squares, op=dist.ReduceOp.SUM).double()")
+
 # %% rule gradients-added-up
 # You called `all_reduce` on the gradients. Shards are different parts of the model, and copies are
 # equal already: neither must be added up. Reduce one number, the sum of this rank's squares.
@@ -125,12 +132,14 @@ put("if not all(g.isfinite().all() for g in shards): return math.inf", before="s
 swap("all_reduce(squares)", "") & put("all_reduce(squares)", after="squares +=", nth=1)
 
 # %% rule unequal-shapes
-# The ranks call `all_reduce` with tensors of different shapes or dtypes. They don't have the same
-# number of gradients. Let each rank reduce one number for all its gradients.
+# The ranks call `all_reduce` with tensors of different shapes or dtypes. Let each rank reduce one
+# number of the same dtype for all its gradients, also where its list is empty.
 def breaks(seen, right):
     return "shapes" in (noted(seen, "between the ranks") or "")
 swap("all_reduce(squares)", "parts = torch.stack([g.norm() for g in shards]) if shards else"
     " torch.zeros(0)\n    all_reduce(parts)")
+swap("squares = torch.zeros((), dtype=torch.float64)", "squares = torch.tensor(0)") & swap("squares +="
+    " gradient", "squares = squares + gradient", 0)
 
 # %% rule zero-norm
 # You divide by a norm of 0. Multiply the gradients only if the norm is larger than `max_norm`.
@@ -175,8 +184,8 @@ swap("all_reduce(squares)", "all_reduce(squares, op=dist.ReduceOp.MAX)")
 of("norms_of_norms", swap("all_reduce(square)", "all_reduce(square, dist.ReduceOp.MAX)"))
 
 # %% wrong squares-averaged
-# You take the mean of the ranks' squares. Shards are different parts of one model: add up theirs, and
-# only those.
+# You take the mean of the ranks' squares. Shards are different parts of one model: add up theirs,
+# and only those.
 swap("all_reduce(squares)", "all_reduce(squares, op=dist.ReduceOp.AVG)")
 of("copies_shared_out", swap("all_reduce(total, dist.ReduceOp.SUM)", "all_reduce(total)\n"
     "    copied = sum((t.double() ** 2).sum() for t in copies)\n"
@@ -219,6 +228,36 @@ of("copies_shared_out", swap("torch.isfinite(norm)", "not norm.isnan()"))
 swap("max_norm < norm < float(\"inf\")", "not norm <= max_norm")
 of("norms_of_norms", swap("not norm.isfinite() or ", ""))
 of("copies_shared_out", unwrap("if torch"))
+
+# %% wrong own-inf-only
+# You look for an inf in this rank's gradients alone. So where another rank has one, you clip by it.
+# Look at the norm, which is the same on all ranks.
+swap("all_reduce(squares)", "fine = squares.isfinite(); all_reduce(squares)") & swap(
+    "max_norm < norm < float(\"inf\")", "fine and norm > max_norm")
+of("norms_of_norms", swap("not norm.isfinite()", "not norm_of(shards).isfinite()"))
+of("norms_of_norms", swap("not norm.isfinite() or norm <= max_norm",
+    "not (norm_of(shards).isfinite() and norm > max_norm)"))
+
+# %% wrong inf-replaced
+# You replace inf and NaN by numbers, or leave them out of the norm. So nobody learns of the
+# overflow, and the step is made. Leave them in, and return the norm that comes out.
+put("gradient.nan_to_num_(0.0, 0.0, 0.0)", before="squares +=", nth=1)
+swap("gradient.double().square().sum()", "gradient[gradient.isfinite()].double().square().sum()", 0)
+of("norms_of_norms", put("for t in shards: t.copy_(torch.where(t.isfinite(), t, 0.0))",
+    before="square = "))
+of("norms_of_norms", swap("vector_norm(t,", "vector_norm(t[t.abs() < math.inf],"))
+
+# %% wrong own-norm-returned
+# You clip by the norm of the model, and return that of this rank alone. Return the same on all.
+(swap("all_reduce(squares)", "own = squares.sqrt(); all_reduce(squares)") &
+    swap("return norm", "return own"))
+of("norms_of_norms", put("own = square.sqrt()", before="all_reduce") & swap("return norm\n",
+    "return own\n", 0))
+of("norms_of_norms", put("own = norm_of([*shards, *copies])", before="square = ") &
+    swap("return norm\n", "return own\n", 0))
+(swap("all_reduce(squares)", "own = squares.clone(); all_reduce(squares)") & swap("return norm",
+    "return (own + sum(g.double().square().sum() for g in before)).sqrt()") &
+    put("before = [g.clone() for g in copies]", before="squares = "))
 
 # %% wrong each-tensor-alone
 # You clip each tensor by its own norm, which turns the step into another direction. Use one factor

@@ -34,6 +34,7 @@ def norm_cases() -> list[Case]:
         Case((".i", 1, 100.0, 9), "an inf on rank 1, 1 copy", infinite),
         Case(("n..", 2, 100.0, 10), "a NaN on rank 0 of three, 2 copies", infinite),
         Case(("-i", 0, LARGE, 11), "an inf on both ranks, no copies", infinite),
+        Case(("..i", 0, 200.0, 16), "an inf on rank 2 of three, no copies", infinite),
         Case((".h", 1, 300.0, 12), "a gradient of 1e30 on rank 1, 1 copy", large),
         Case(("h.h", 2, 1e20, 13), "gradients of 1e30 on ranks 0 and 2, 2 copies", large),
         Case(("zz", 1, 100.0, 14), "all gradients are zero, 1 copy", zeros),
