@@ -355,7 +355,7 @@ LESSONS: tuple[Lesson, ...] = (
         exercises=_of(
             "memory",
             core=("training_bytes", "best_lever"),
-            more=("crossover", "cache_bytes", "step_ratio"),
+            more=("crossover", "cache_bytes", "step_ratio", "chunked_loss"),
         ),
         topics=("memory",),
         deep=Deep("Memory, byte by byte", minutes=25),
@@ -402,6 +402,7 @@ LESSONS: tuple[Lesson, ...] = (
         exercises=_of(
             "compile_and_checkpoint",
             core=("compiled_gradients", "checkpointed"),
+            more=("changed_gradients",),
         ),
         topics=("compile_and_checkpoint",),
         deep=Deep("Checkpoints at their edges", minutes=10),
@@ -419,7 +420,7 @@ LESSONS: tuple[Lesson, ...] = (
         exercises=_of(
             "ranks",
             core=("may_step", "few_exchanges"),
-            more=("shard_model",),
+            more=("clip_shards", "shard_model"),
         ),
         topics=("ranks",),
         deep=Deep("Ranks at their edges", minutes=20),
