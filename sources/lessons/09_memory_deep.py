@@ -11,8 +11,7 @@
 # %%
 import torch
 from torch import nn
-from torch.nn import LinearCrossEntropyOptions
-from torch.nn.functional import cross_entropy, linear_cross_entropy, mse_loss
+from torch.nn.functional import cross_entropy, mse_loss
 
 from amp_lessons import predict, training_memory
 from amp_lessons.amp.memory import BytesAlive, allocator_check, crossover_batch
@@ -215,6 +214,9 @@ for dtype in (torch.float32, torch.bfloat16):
 # line is the reference: the same states in FP32, without autocast. The others run in a region.
 
 # %%
+from torch.nn import LinearCrossEntropyOptions
+from torch.nn.functional import linear_cross_entropy
+
 torch.manual_seed(0)
 states, head = torch.randn(2048, 64).bfloat16(), torch.randn(8000, 64) / 8
 words, pieces = torch.randint(0, 8000, (2048,)), {"options": LinearCrossEntropyOptions()}

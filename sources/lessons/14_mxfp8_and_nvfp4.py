@@ -56,7 +56,8 @@ with_outlier[0, 0] = 40.0
 for format in (ONE_SCALE, MXFP4, NVFP4):
     left = quantize_blocks(with_outlier, format).dequantize()
     others = relative_error(left[1:], weights[1:])
-    print(f"{format.name:14} {(left == 0).sum():5,} zeros, error of the other rows {others:.0%}")
+    bits = f"{format.name}, {format.bits:g} bits a number:"
+    print(f"{bits:31} {(left == 0).sum():5,} zeros, error of the other rows {others:.0%}")
 
 # %% [markdown]
 # With one scale, nine of ten weights are gone. With blocks, the outlier harms only its own
@@ -70,14 +71,9 @@ for format in (ONE_SCALE, MXFP4, NVFP4):
 #
 # MX stands for *microscaling*. It is an open standard
 # ([OCP](https://www.opencompute.org/documents/ocp-microscaling-formats-mx-v1-0-spec-final-pdf)).
-# NVFP4 is NVIDIA's. The scales cost memory too, a little for each number:
-
-# %%
-for format in (MXFP8, MXFP4, NVFP4):
-    element, scale = format.element.bits, format.scale.bits
-    print(f"{format.name}: {element} + {scale}/{format.block[1]} = {format.bits} bits for a number")
-
-# %% [markdown]
+# NVFP4 is NVIDIA's. Each block's scale has 8 bits: for each of 32 numbers that is a quarter of a bit, for each
+# of 16 half a bit. So a number takes 8.25 bits in MXFP8, 4.25 in MXFP4 and 4.5 in NVFP4.
+#
 # ## A power of two for 32 numbers
 #
 # E8M0 has eight bits for an exponent and nothing else. It holds the powers of two from 2^-127 to
@@ -115,6 +111,15 @@ print(f"NVFP4, blocks of 16 {error:25.1%}")
 # stay nearly unused: half of the range is given away. In MXFP4, where every number counts, both errors are
 # the same here.
 #
+# Try it by hand. Drag the marked number up, or press an arrow key. The others stay what they are: what is left of
+# them in each format? Then choose another rounding of the scale.
+
+# %% tags=["live"]
+from amp_lessons.lessons.widgets import BlockExplorer
+
+BlockExplorer()
+
+# %% [markdown]
 # ## A finer scale for 16 numbers
 #
 # NVFP4 takes a number of FP8 as the scale. It has 4 significant bits, so it brings amax close to 6 whatever
