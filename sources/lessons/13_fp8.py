@@ -84,7 +84,8 @@ block_plots.windows(tensors, FP8_E4M3, title="Three tensors of the painter's fir
 # gradients. But it moves those of all layers together, and it moves neither weights nor activations.
 #
 # So each tensor gets a scale of its own. Before rounding, the tensor is multiplied by 448 / amax, and its
-# largest number lands on 448. After the product, the result is divided by both scales.
+# largest number lands on 448. (For E5M2 it is 57,344.) After the product, the result is divided by both
+# scales.
 #
 # ## Can the painter learn in FP8?
 #
@@ -162,8 +163,9 @@ plots.error_by_scale(
 # ## A scale from the past
 #
 # To find amax, a GPU reads the whole tensor. Only then can it round the first number, so it reads all of
-# them again. This is *current scaling*. [[term delayed scaling|Delayed scaling]] reads the tensor once: it takes its scale from the
-# largest amax of the last steps. While it rounds, it measures the tensor's own amax for later.
+# them again. This is *current scaling*. [[term delayed scaling|Delayed scaling]] reads the tensor once: it
+# takes its scale from the largest amax of the last steps. While it rounds, it measures the tensor's own amax
+# for later.
 #
 # Below, 40 tensors come one after the other. From number 20 on they are 50 times as large. `delayed`
 # remembers 8 amaxes. It has a switch for a bug: it measures amax *after* the cast, on what was stored.
@@ -271,8 +273,7 @@ for format in formats:
 # %% [markdown]
 # With squares it does. With rows or parts of rows, nearly every weight is another number in the backward
 # pass. So DeepSeek-V3 takes squares for the weights. For activations and gradients it takes 1x128, which is
-# finer
-# ([arXiv 2412.19437](https://arxiv.org/abs/2412.19437), section 3.3.2).
+# finer ([arXiv 2412.19437](https://arxiv.org/abs/2412.19437), section 3.3.2).
 #
 # ## Do gradients still need E5M2?
 #
@@ -350,13 +351,15 @@ block_plots.by_size(ks, errors, title="Sums of 14 bits", xlabel="K", ylabel="err
 # With promotion, the error doesn't grow.
 #
 # The simulation follows [MMA-Sim](https://arxiv.org/abs/2511.10909), whose authors compared theirs with an
-# H100. NVIDIA doesn't document how its tensor cores add. In PyTorch, `use_fast_accum=True` asks for sums
-# without promotion. torchao 0.18 does so in the forward pass, and not in the two backward products
+# H100. NVIDIA doesn't document how its tensor cores add. But it says what PyTorch's `use_fast_accum=True` asks
+# for: a product whose intermediate results are not promoted
+# ([cuBLAS](https://docs.nvidia.com/cuda/cublas/index.html), `CUBLASLT_MATMUL_DESC_FAST_ACCUM`). torchao 0.18
+# asks for it in the forward pass, and not in the two backward products
 # ([config.py](https://github.com/pytorch/ao/blob/main/torchao/float8/config.py)).
 #
 # ## What stays in 16 or 32 bits
 #
-# "Trained in FP8" doesn't mean that everything is in FP8. This is what DeepSeek-V3 keeps
+# "Trained in FP8" doesn't mean that everything is in FP8. DeepSeek-V3 was trained like this
 # ([arXiv 2412.19437](https://arxiv.org/abs/2412.19437)):
 #
 # | part | precision | section |

@@ -68,8 +68,8 @@ probe = Probe(delayed_cases, play=play_delayed, own=("amp_lessons.amp.numbers.fl
 judge = Judge(same=within(1e-4), asked_for="a pair (q, scale) from cast", pairs=False)
 
 # %% passed
-# A history must only see what came in, and only what says something. You now know the faults that
-# real libraries had.
+# A history must see what came in, and only what says something. Transformer Engine once had one of
+# these faults: modules that didn't run left zeros in theirs.
 
 # %% right a_deque_of_tensors
 class DelayedScale:

@@ -196,7 +196,7 @@ def floor_log2(values: Tensor) -> Tensor:
 
 
 def ceil_log2(values: Tensor) -> Tensor:
-    """As `floor_log2`, and one more for what is no power of two itself."""
+    """As `floor_log2`, and one more for what is not a power of two itself."""
     mantissa, _ = torch.frexp(values.double())
     return floor_log2(values) + ((mantissa > 0.5) & mantissa.isfinite()).int()
 
