@@ -103,6 +103,10 @@ ErrorLookup()
 # ### all-reduce
 # Adding up (or averaging) a tensor over all ranks, so that each of them has the result.
 #
+# ### amax
+# The largest magnitude of a tensor, a row or a block. FP8 multiplies by the format's largest number divided
+# by amax before it rounds.
+#
 # ### AMP
 # Automatic mixed precision: `torch.autocast`, and with FP16 also `torch.amp.GradScaler`.
 #
@@ -129,6 +133,10 @@ ErrorLookup()
 # ### DDP
 # `DistributedDataParallel`: each rank has the whole model and its own part of the batch, and the
 # gradients are averaged by an all-reduce.
+#
+# ### delayed scaling
+# FP8 with a scale from the amax of earlier steps, so that a tensor is read once. With current scaling, the
+# scale comes from the tensor itself.
 #
 # ### dispatcher
 # The part of PyTorch that decides which implementation an operation runs. Autocast is one of its

@@ -84,7 +84,11 @@ def spoilt(matrix: Tensor, stored: Mapping[str, Tensor], *, title: str, dot: int
             dots = wrong.unflatten(0, (-1, dot)).any(1)
             axes = figure.add_subplot(1, len(stored), place + 1)
             axes.imshow(
-                dots, cmap=ListedColormap(["#dde3ea", COLOURS[1]]), vmin=0, vmax=1, aspect="equal"
+                dots.numpy(),
+                cmap=ListedColormap(["#dde3ea", COLOURS[1]]),
+                vmin=0,
+                vmax=1,
+                aspect="equal",
             )
             axes.set_xticks([])
             axes.set_yticks([])

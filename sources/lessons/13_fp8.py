@@ -25,8 +25,9 @@ pictures = load_digits().train_images[:600]
 our_pixels, big = pictures.numel(), 100_000_000
 
 # %% [markdown]
-# FP8 products need a recent GPU, such as NVIDIA's Hopper (H100, H200) or Blackwell. This lesson computes
-# them on the CPU with a module of this course, `numbers`. It rounds as FP8 does, and it isn't faster.
+# Fast FP8 products need a recent GPU, such as NVIDIA's Hopper (H100, H200) or Blackwell. This lesson
+# computes them on the CPU with a module of this course, `numbers`. It rounds exactly as FP8 does, but it
+# saves no time.
 #
 # ## Two formats
 #
@@ -40,7 +41,7 @@ for format in (FP8_E4M3, FP8_E5M2):
 plots.number_lines((FP8_E4M3, FP8_E5M2), 0, 32)
 
 # %% [markdown]
-# E4M3 is twice as fine. E5M2 has the range of FP16.
+# E4M3 is twice as fine. E5M2 has as many exponent bits as FP16, so it reaches further in both directions.
 #
 # ## What FP8 does at the end of its range
 #
@@ -65,7 +66,7 @@ for format in (torch.float8_e4m3fn, torch.float8_e5m2):
 # The network of [[lesson amp_in_20_minutes]] paints digits again: the painter. As there, we pretend that
 # the pictures are big: we divide the loss by 100 million pixels, which makes the gradients small. Let's look
 # at three tensors that its first layer multiplies. How large are they, beside what E4M3 can hold? The largest
-# magnitude of a tensor is its *amax*.
+# magnitude of a tensor is its [[term amax]].
 
 # %%
 painter = autoencoder()
@@ -75,19 +76,20 @@ hidden.retain_grad()
 tensors = {"pictures": pictures, "weights": painter[0].weight, "gradients": hidden.grad}
 for name, tensor in tensors.items():
     amax = tensor.abs().max().item()
-    print(f"{name:9}  amax {amax:.2g}, 448 / amax = {448 / amax:.2g}")
+    print(f"{name:9}  amax {amax:.2g}, 448 / amax = {448 / amax:,.0f}")
 block_plots.windows(tensors, FP8_E4M3, title="Three tensors of the painter's first layer")
 
 # %% [markdown]
-# The gradients lie far below E4M3's smallest number. A loss scale could move them, but it moves all
-# gradients of all layers together, and neither weights nor activations.
+# The gradients lie far below E4M3's smallest number, and some weights do too. A loss scale could move the
+# gradients. But it moves those of all layers together, and it moves neither weights nor activations.
 #
 # So each tensor gets a scale of its own. Before rounding, the tensor is multiplied by 448 / amax, and its
-# largest number lands on 448. After the product, the result is divided by both scales.
+# largest number lands on 448. (For E5M2 it is 57,344.) After the product, the result is divided by both
+# scales.
 #
 # ## Can the painter learn in FP8?
 #
-# First, the painter in FP32. The learning rate makes up for the small loss.
+# First, we train the painter in FP32. The large learning rate makes up for the small gradients.
 
 
 # %%
@@ -108,9 +110,9 @@ fp32 = train(fp32_painter)
 print(f"FP32: error per pixel {fp32[-1]:.3f}")
 
 # %% [markdown]
-# A linear layer has three matrix products: one forward, one for the gradient of its input, and one for the
-# gradient of its weights. `in_block_format` replaces each linear layer by one that rounds the inputs of all
-# three. Parameters and sums stay in FP32, and there is no GradScaler.
+# A linear layer computes three matrix products: its output, the gradient of its input, and the gradient of
+# its weights. `in_block_format` replaces each linear layer by one that rounds both factors of all three
+# products to FP8. Parameters and sums stay in FP32, and there is no GradScaler.
 #
 # A `Recipe` says which format each of the three tensors gets. `TENSORWISE` takes E4M3 for inputs and
 # weights and E5M2 for gradients, with a scale for each tensor. `plain` has the same formats and no scales.
@@ -160,9 +162,10 @@ plots.error_by_scale(
 #
 # ## A scale from the past
 #
-# To find amax, a GPU has to read the whole tensor once more before it can round it. This is *current
-# scaling*. *Delayed scaling* saves that pass: the scale comes from the largest amax of the last steps, and
-# the tensor's own amax is measured while it is rounded, for later.
+# To find amax, a GPU reads the whole tensor. Only then can it round the first number, so it reads all of
+# them again. This is *current scaling*. [[term delayed scaling|Delayed scaling]] reads the tensor once: it
+# takes its scale from the largest amax of the last steps. While it rounds, it measures the tensor's own amax
+# for later.
 #
 # Below, 40 tensors come one after the other. From number 20 on they are 50 times as large. `delayed`
 # remembers 8 amaxes. It has a switch for a bug: it measures amax *after* the cast, on what was stored.
@@ -206,10 +209,11 @@ plots.training(
 # Delayed scaling is wrong once, at tensor 20, since its history doesn't know the jump yet. With the bug it
 # stays wrong for good. What was cut off at the old amax can't show a larger one, so the scale never falls.
 #
-# The past has more traps. The first step has none: Transformer Engine then takes a scale of 1, which makes
-# all of our gradients zero. A layer that didn't run left an amax of 0 in its history
-# ([a bug that was fixed](https://github.com/NVIDIA/TransformerEngine/pull/825)). [[deep fp8]] shows them.
-# torchao has dropped delayed scaling ([issue 1680](https://github.com/pytorch/ao/issues/1680)).
+# A history has more traps. In the first step it is empty: Transformer Engine begins with a scale of 1, which
+# would make all of our gradients zero. In a step in which a layer doesn't run, an amax of 0 can push out what
+# the history knew ([a bug that Transformer Engine fixed](https://github.com/NVIDIA/TransformerEngine/pull/825)).
+# [[deep fp8]] shows both. torchao has dropped delayed scaling
+# ([issue 1680](https://github.com/pytorch/ao/issues/1680)).
 #
 # ## One outlier
 #
@@ -234,25 +238,28 @@ torch.manual_seed(0)
 weights = torch.randn(256, 512) * 1e-3
 weights[150, 200] = 500.0
 others, left = weights != 500.0, {}
-formats = (numbers.FP8_TENSORWISE, numbers.FP8_ROWWISE, numbers.FP8_1X128, numbers.FP8_128X128)
+formats = [numbers.FP8_TENSORWISE, numbers.FP8_ROWWISE]
+formats += [numbers.FP8_1X128, numbers.FP8_128X128]
 for format in formats:
     q = quantize_blocks(weights, format)
     left[format.name] = q.dequantize()
     error = relative_error(q.dequantize()[others], weights[others])
     share = weights.numel() // q.scales.numel()
-    print(f"{format.name:15} {share:7,} numbers share a scale, error of the others {error:5.1%}")
+    print(f"{format.name:15} {share:7,} numbers a scale, error of the others {error:5.1%}")
 block_plots.spoilt(weights, left, title="Where the matrix is spoilt")
 
 # %% [markdown]
-# The outlier spoils all numbers that share its scale, and no others. So a row beats the square here: it has
-# 512 numbers, and the square 16,384.
+# The outlier spoils the numbers that share its scale, and no others. (The gap in the line is the outlier
+# itself, which is stored well.) So a row does better than a square here: 512 numbers share its scale, and
+# 16,384 share that of the square.
 #
 # ## Why would anybody take squares?
 #
-# A scale must hold along the dimension that a product sums over. Otherwise the tensor core can't
-# add the products up first and scale the sum afterwards. The forward pass sums over the inputs, so it needs
-# the rows of the weights. The gradient of the input sums over the outputs, so it needs their columns: the
-# transpose. Is the transpose of a rounded matrix the same as a rounded transpose?
+# Each number of a matrix product is a sum. Where its terms share a scale, the tensor core adds them up first
+# and scales the sum once. So blocks must lie along the dimension that is summed over.
+#
+# In the forward pass, the sum runs along the rows of the weight matrix. For the gradient of the input, it runs
+# along the columns, so the backward pass rounds the transpose. Does it see the same weights?
 
 # %%
 torch.manual_seed(0)
@@ -260,19 +267,19 @@ weights = torch.randn(256, 512)
 for format in formats:
     forward = quantize_blocks(weights, format).dequantize()
     backward = quantize_blocks(weights.T, format).dequantize().T
-    print(f"{format.name:15} {(forward != backward).float().mean():.0%} of the weights differ")
+    share = (forward != backward).float().mean()
+    print(f"{format.name:15} {share:4.0%} of the weights differ")
 
 # %% [markdown]
-# With squares, both passes see the same weights, and they are rounded once. With rows of any length, nearly
-# every weight is another number in the backward pass. So DeepSeek-V3 takes squares for the weights. For
-# activations and gradients it takes 1x128, which is finer
-# ([arXiv 2412.19437](https://arxiv.org/abs/2412.19437), section 3.3.2).
+# With squares it does. With rows or parts of rows, nearly every weight is another number in the backward
+# pass. So DeepSeek-V3 takes squares for the weights. For activations and gradients it takes 1x128, which is
+# finer ([arXiv 2412.19437](https://arxiv.org/abs/2412.19437), section 3.3.2).
 #
 # ## Do gradients still need E5M2?
 #
-# E5M2 is coarser, and reaches further down. The next cell makes rows of gradients of very different sizes,
-# as for words that are easy and hard to predict. It rounds them to both formats, with one scale for
-# the tensor and with one for each 128 numbers.
+# `TENSORWISE` took E5M2 for gradients: it is coarser, but it reaches further down. Let's make 256 rows of
+# gradients whose sizes differ by many powers of two, and round them to both formats. First there is one scale
+# for the tensor, then one for each 128 numbers.
 
 # %%
 torch.manual_seed(0)
@@ -288,16 +295,18 @@ for format in (numbers.FP8_TENSORWISE, numbers.FP8_1X128):
         )
 
 # %% [markdown]
-# With one scale for the tensor, E4M3 loses half of these gradients. With small blocks, sizes within a
-# block differ little. Then E4M3's range is enough, and its extra bit halves the error. That is
-# why recipes with blocks take E4M3 in both directions.
+# With one scale for the tensor, E4M3 loses half of these gradients. Within a block, sizes differ little. Then
+# E4M3's range is enough, and its extra bit halves the error. That is why recipes with blocks take E4M3 for
+# gradients too.
 #
 # ## The sum has few bits too
 #
-# So far all sums were in FP32. On Hopper they aren't. DeepSeek-V3's authors report that its tensor cores
-# keep about 14 bits while they add up FP8 products (section 3.3.2). FP32 has 24. `Accumulator` adds
-# as they describe: 32 products at a time, cut off below the 14th bit of the largest. With `promote=128`
-# it does what they do about it: after 128 products, the sum moves to one in FP32 and starts again at 0.
+# So far all sums were in FP32, with 24 significant bits. DeepSeek-V3's authors report that Hopper's tensor
+# cores keep about 14 bits while they add up FP8 products (section 3.3.2). `Accumulator` simulates this: it
+# adds 32 products at a time, and cuts off what lies below the 14th bit of the sum.
+#
+# The authors' cure is *promotion*: after 128 products, the sum is added to one in FP32, and starts again at 0.
+# `promote=128` does that.
 #
 # We add up 32,768 products of 1 and 1.
 
@@ -329,26 +338,28 @@ def sum_error(draw, k, promote):
     return relative_error(found, exact)
 
 
-lengths, errors = [128, 256, 512, 1024, 2048, 4096, 8192], {}
-for numbers_are, draw in (("positive", torch.rand), ("of both signs", torch.randn)):
-    for name, promote in ((numbers_are, None), (f"{numbers_are}, promoted", 128)):
-        errors[name] = [sum_error(draw, k, promote) for k in lengths]
+ks, errors = [128, 256, 512, 1024, 2048, 4096, 8192], {}
+for signs, draw in (("positive", torch.rand), ("of both signs", torch.randn)):
+    for name, promote in ((signs, None), (f"{signs}, promoted", 128)):
+        errors[name] = [sum_error(draw, k, promote) for k in ks]
         print(f"K = 4,096, {name:23} error {errors[name][5]:.3%}")
-block_plots.by_size(lengths, errors, title="Sums of 14 bits", xlabel="K", ylabel="error of the sum")
+block_plots.by_size(ks, errors, title="Sums of 14 bits", xlabel="K", ylabel="error of the sum")
 
 # %% [markdown]
 # Without promotion, the error grows with K. For positive numbers at K = 4,096 it is larger than that of
 # rounding to FP8, about 2.6%. In a test of their own with this K, the authors saw errors of up to nearly 2%.
 # With promotion, the error doesn't grow.
 #
-# The simulation follows [MMA-Sim](https://arxiv.org/abs/2511.10909), whose authors compared it with an
-# H100. NVIDIA doesn't document how it adds. In PyTorch, `use_fast_accum=True` asks for the fast sum.
-# torchao 0.18 asks for it in the forward pass, and not in the two products of the backward pass
+# The simulation follows [MMA-Sim](https://arxiv.org/abs/2511.10909), whose authors compared theirs with an
+# H100. NVIDIA doesn't document how its tensor cores add. But it says what PyTorch's `use_fast_accum=True` asks
+# for: a product whose intermediate results are not promoted
+# ([cuBLAS](https://docs.nvidia.com/cuda/cublas/index.html), `CUBLASLT_MATMUL_DESC_FAST_ACCUM`). torchao 0.18
+# asks for it in the forward pass, and not in the two backward products
 # ([config.py](https://github.com/pytorch/ao/blob/main/torchao/float8/config.py)).
 #
 # ## What stays in 16 or 32 bits
 #
-# "Trained in FP8" never means everything. This is DeepSeek-V3
+# "Trained in FP8" doesn't mean that everything is in FP8. DeepSeek-V3 was trained like this
 # ([arXiv 2412.19437](https://arxiv.org/abs/2412.19437)):
 #
 # | part | precision | section |
@@ -362,17 +373,18 @@ block_plots.by_size(lengths, errors, title="Sums of 14 bits", xlabel="K", ylabel
 # Two smaller models were trained in FP8 and in BF16, and their losses differed by less than 0.25% (section
 # 3.3). Another one diverged when its gradients were rounded in squares of 128 × 128 (appendix B.2).
 #
-# BF16 is enough for the average of squares here because β2 is 0.95: each step changes it by up to 5%, and
-# BF16 can show changes of 0.4%. With Adam's usual 0.999, a step changes it by 0.1%, and most would be lost.
+# Why is BF16 enough for the average of squares? β2 is 0.95, so each step moves it 5% of the way to the newest
+# square, and BF16 numbers lie less than 1% apart. With Adam's usual 0.999 it is 0.1% of the way, and BF16 can
+# round such a move away.
 #
 # ## When FP8 is slower than BF16
 #
-# The tensor cores of an H100 multiply FP8 matrices at twice the peak of BF16. But somebody has to round both
-# inputs first. With current scaling, a number of 2 bytes is read for amax, read again, and written as 1
-# byte: 5 bytes. With delayed scaling it is 3. These passes grow with n², and the product with n³.
+# The tensor cores of an H100 multiply FP8 matrices at twice the peak of BF16. But both matrices have to be
+# rounded first. With current scaling, each BF16 number is read for amax (2 bytes), read again (2) and written
+# in FP8 (1): 5 bytes. With delayed scaling it is 3. This work grows with n², and the product with n³.
 #
-# From which n is FP8 faster? This is an estimate from the data sheet. It takes the full peak and the full
-# bandwidth, and nothing else.
+# From which n is FP8 faster? We estimate it from the data sheet, as in [[lesson speed]]: with the full peak
+# and the full bandwidth, and without anything else.
 
 
 # %%
@@ -410,12 +422,12 @@ block_plots.by_size(
 )
 
 # %% [markdown]
-# In small layers, the passes cost more than the faster product saves. A compiler can merge a pass with the
+# In small layers, rounding costs more than the faster product saves. A compiler can merge a pass with the
 # operation before it, so use FP8 with `torch.compile`.
 #
-# torchao measured linear layers on an H100: 0.80 times as fast as BF16 for M, K, N = 1,024, 2,048, 1,024,
-# and 1.39 times for 4,096, 8,192, 16,384
-# ([its README](https://github.com/pytorch/ao/blob/0cf1281a38bdd8c84b11549ffc49a63eb3a92d40/torchao/float8/README.md)).
+# torchao measured linear layers on an H100: FP8 was 0.80 times as fast as BF16 for M, K, N = 1,024, 2,048,
+# 1,024, and 1.39 times for 4,096, 8,192, 16,384
+# ([an earlier README](https://github.com/pytorch/ao/blob/0cf1281a38bdd8c84b11549ffc49a63eb3a92d40/torchao/float8/README.md)).
 # For training Llama 3 8B on eight H100, [its
 # documentation](https://docs.pytorch.org/ao/stable/workflows/training.html) reports 1.25 times with a scale
 # for each tensor, and 1.10 times with one for each row. (We quote these figures and have not measured them.)
@@ -440,8 +452,8 @@ for recipe in (numbers.TENSORWISE, numbers.ROWWISE, numbers.BLOCKWISE):
     print(f"{recipe.name:15} error per pixel {error:.4f}   (FP32 {fp32[-1]:.4f})")
 
 # %% [markdown]
-# All three come within 3% of FP32. The painter is too small and too tame to tell them apart. In your own
-# model, compare a stretch of training with BF16.
+# All three come within 3% of FP32. The painter is too small to tell them apart. In your own model, compare a
+# part of the training with BF16.
 #
 # You don't write any of this yourself. [torchao](https://docs.pytorch.org/ao/stable/workflows/training.html)
 # replaces linear layers with `convert_to_float8_training(model)`, and works with `torch.compile` and FSDP2.
@@ -462,14 +474,14 @@ for recipe in (numbers.TENSORWISE, numbers.ROWWISE, numbers.BLOCKWISE):
 #
 # ## Recap
 #
-# 1. E4M3 has 4 significant bits and ends at 448. E5M2 has 3 and the range of FP16. A cast to E4M3 can cut
-#    numbers off without leaving an inf.
+# 1. E4M3 has 4 significant bits and ends at 448. E5M2 has 3, and reaches further in both directions. A cast
+#    to E4M3 can cut numbers off without leaving an inf.
 # 2. Each tensor, row or block has a scale, 448 / amax. Too small costs little over a wide range, and too
 #    large cuts off the largest numbers. A scale from the past is too large when magnitudes jump.
-# 3. One outlier spoils all that share its scale. With small blocks, E4M3 is also enough for gradients.
-# 4. Hopper adds up FP8 products in about 14 bits. So long sums are moved to FP32 every 128 products.
-# 5. Embedding, head, router, norms, attention, master weights and sums stay in 16 or 32 bits. FP8 pays off
-#    in large layers only.
+# 3. One outlier spoils the numbers that share its scale. With small blocks, E4M3 is enough for gradients too.
+# 4. Hopper adds up FP8 products in about 14 bits. So DeepSeek-V3 adds its sums to FP32 every 128 products.
+# 5. Embedding, head, router, norms, attention and master weights stay in 16 or 32 bits. In small layers, FP8
+#    can be slower than BF16.
 #
 # ## Three questions
 
@@ -482,5 +494,6 @@ ask(
 
 # %% [markdown]
 # **Next:** [[exercises fp8|the exercises]]: a tensor in FP8, a history to repair, a sum that is promoted, and
-# the layers to convert. Then [[lesson myths]] tests claims about AMP. Optional: [[deep fp8]], on more traps
+# the layers to convert. Then [[lesson mxfp8_and_nvfp4]] goes down to
+# four bits. Optional: [[deep fp8]], on more traps
 # of a scale from the past, the format of the gradients, and the product itself.

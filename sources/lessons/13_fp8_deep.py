@@ -79,7 +79,8 @@ for number in range(40):
         exponents[name].append(scale.log2().item())
         errors[name].append(relative_error(quantise(tensor, scale) / scale, tensor))
 for name, values in errors.items():
-    print(f"{name}: largest error {max(values[1:]):.0%}, in tensor {values.index(max(values[1:]))}")
+    worst = max(values[1:])
+    print(f"{name}: largest error {worst:.0%}, in tensor {values.index(worst)}")
 
 # %%
 plots.curves(
@@ -87,21 +88,21 @@ plots.curves(
     title="Scales of 40 tensors",
     xlabel="tensor",
     ylabel="exponent of the scale",
-    alt="The scales of 40 FP8 tensors, as exponents of two. Current scaling falls by five to six at "
-    "tensor 20 and rises again at 25. Delayed scaling begins at 0, falls one tensor later, at 21, "
-    "and rises again only at 33.",
+    alt="The scales of 40 FP8 tensors, as exponents of two. Current scaling falls by five "
+    "to six at tensor 20 and rises again at 25. Delayed scaling begins at 0, falls one "
+    "tensor later, at 21, and rises again only at 33.",
 )
 
 # %% [markdown]
 # Tensor 20 is cut off, with a scale that knows only smaller ones. After tensor 24 the scale is too small for
-# eight tensors, which costs nothing here, as the lesson's figure shows. A *margin* helps against small
-# jumps: Transformer Engine's `margin=1` halves the scale.
+# eight tensors, which costs nothing here, as the lesson's figure shows. A *margin* helps against small jumps:
+# in Transformer Engine, `margin=1` halves the scale.
 #
 # ## A layer that had nothing to do
 #
 # An expert of a mixture gets no tokens for some steps, so its input is all zero. If zeros go into the
-# history, they push out all that it knew. `scale_for` gives a scale of 1 for amax 0. Somebody who divides
-# gets inf instead.
+# history, they push out all that it knew. `scale_for` gives a scale of 1 for an amax of 0. (448 / 0 would be
+# inf.)
 
 # %%
 torch.manual_seed(0)

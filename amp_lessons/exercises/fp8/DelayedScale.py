@@ -68,8 +68,8 @@ probe = Probe(delayed_cases, play=play_delayed, own=("amp_lessons.amp.numbers.fl
 judge = Judge(same=within(1e-4), asked_for="a pair (q, scale) from cast", pairs=False)
 
 # %% passed
-# A history must only see what came in, and only what says something. You now know the faults that
-# real libraries had.
+# A history must see what came in, and only what says something. Transformer Engine once had one of
+# these faults: modules that didn't run left zeros in theirs.
 
 # %% right a_deque_of_tensors
 class DelayedScale:
@@ -161,23 +161,8 @@ of("a_deque_of_tensors", swap("own if good else torch.tensor(448.0)", "torch.ten
 # finds no past either.
 put("if counts and not self.history and not hasattr(self, 'seen'): self.seen, counts = 1, False",
     after="scale =")
-
-# %% program an_early_return
-class DelayedScale:
-    def __init__(self, length):
-        self.length, self.history, self.first = length, [], True
-
-    def cast(self, x):
-        amax = x.abs().max().item()
-        if not 0 < amax < float("inf"):
-            scale = 448 / max(self.history) if self.history else 1.0
-        elif self.first:
-            self.first = False
-            scale = 448 / amax
-        else:
-            scale = 448 / max(self.history or [amax])
-            self.history = [*self.history, amax][-self.length :]
-        return (x * scale).clamp(-448, 448).to(torch.float8_e4m3fn), scale
+of("a_deque_of_tensors", swap("if good:", "if good and seen:") & put(
+    "seen = hasattr(self, 'first')\nif good: self.first = own", before="if good and"))
 
 # %% wrong zeros-remembered
 # A tensor of zeros goes into your history, and pushes out an amax that says something. An expert
@@ -237,22 +222,9 @@ of("a_ring_of_numbers", swap("max(x.max().item(), -x.min().item())", "x.max().it
 (put("past = []", before="def __init__") & swap("self.history = []", "self.history = self.past") &
     swap("self.history = [*self.history, amax][-self.length :]", "self.history.append(amax)") &
     swap("self.history or", "self.history[-self.length :] or"))
-
-# %% program made_once_in_the_class
-class DelayedScale:
-    def __init__(self, length, memory=None):
-        if not hasattr(DelayedScale, "memory"):
-            DelayedScale.memory = []
-        self.length, self.history = length, DelayedScale.memory
-
-    def cast(self, x):
-        amax = x.abs().max().item()
-        counts = 0 < amax < float("inf")
-        recent = self.history[-self.length :] or ([amax] if counts else [448.0])
-        if counts:
-            self.history.append(amax)
-        scale = 448 / max(recent)
-        return (x * scale).clamp(-448, 448).to(torch.float8_e4m3fn), scale
+of("a_deque_of_tensors", swap("self, length)", "self, length, past=[])") & swap(
+    "self.past = deque(maxlen=length)", "self.past, self.length = past, length") & swap(
+    "list(self.past)", "self.past[-self.length :]"))
 
 # %% wrong reciprocal
 # You return the reciprocal of the scale. `q` is `x` times the scale.
