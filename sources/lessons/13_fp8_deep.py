@@ -181,4 +181,4 @@ print(f"error of scaled_mm {relative_error(product, exact):.3f}", end=", ")
 print(f"of FP8 by hand {relative_error(by_hand, exact):.3f}")
 
 # %% [markdown]
-# Back to [[lesson fp8]], its [[exercises fp8]], or on to [[lesson myths]].
+# Back to [[lesson fp8]], its [[exercises fp8]], or on to [[lesson mxfp8_and_nvfp4]].
