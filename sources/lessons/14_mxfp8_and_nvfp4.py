@@ -36,7 +36,7 @@ plots.number_lines([numbers.FP4_E2M1, numbers.FP8_E4M3], 0, 6.5)
 # The largest is 6, and the smallest above zero is 0.5: 12 times less. A quarter or less becomes zero. So the
 # scale decides which numbers of a tensor survive.
 #
-# Take 4,096 normally distributed weights, and one scale for all of them. As in lesson 13, `quantize_blocks`
+# Take 4,096 normally distributed weights, and one scale for all of them. As in [[lesson fp8]], `quantize_blocks`
 # finds the scale and rounds, and `dequantize` gives back what is left.
 
 # %%
@@ -148,7 +148,7 @@ for size in (10_000, 1, 0.01, 0.000001):
 #
 # ## A transpose is quantised again
 #
-# As in lesson 13, all numbers of a block must be added up together, so that the tensor core can scale the sum.
+# As in [[lesson fp8]], all numbers of a block must be added up together, so that the tensor core can scale the sum.
 # Blocks lie along the dimension that a product sums over. A linear layer has three products, and each sums
 # over another dimension:
 #
