@@ -1,15 +1,14 @@
 """Widgets for the notebooks: small interactive pictures of what the package computes, and the quiz.
 
-A widget holds no facts of its own: the bit explorer repeats the arithmetic of `formats` in
-JavaScript, the block explorer that of `blocks`, the scaler lab that of `scaler`, the roofline
-explorer that of `roofline` and the memory calculator what `memory` counts, all under test; the
+A widget holds no facts of its own. Some repeat arithmetic in JavaScript, under test: the bit
+explorer that of `formats`, the block explorer that of `blocks`, the scaler lab that of `scaler`,
+the roofline explorer that of `roofline`, and the memory calculator what `memory` counts. The
 gradient histogram draws what `scaling` counted, and the loss scale lab runs of `fixed_scale` that
-were recorded. The policy browser shows
-what `policy` answers. The autocast step-through draws what `explain` sees, and the ordering of the
-calls shows what `call_order` ran. The box for errors shows what `lookup` finds, and the explorer of
-published runs what `speed.published` quotes. The whole loop compares two loops of `training`. Each
-is one anywidget with its page in `static/`, works with the keyboard alone, and loads nothing from a
-network.
+were recorded. The policy browser shows what `policy` answers. The autocast step-through draws what
+`explain` sees, and the ordering of the calls shows what `call_order` ran. The box for errors shows
+what `lookup` finds, and the explorer of published runs what `speed.published` quotes. The whole
+loop compares two loops of `training`. Each is one anywidget with its page in `static/`, works with
+the keyboard alone, and loads nothing from a network.
 """
 
 from __future__ import annotations

@@ -45,6 +45,14 @@ _QUANTIZE = """async ([name, rounding, text, count]) => {
 }"""
 
 
+def amax_at_edges(format: BlockFormat) -> np.ndarray:
+    """Where a scale changes: at powers of two, and half-way between two numbers of E4M3."""
+    exponents = [-127, -126, *range(-140, 119, 6)]
+    return (
+        format.element.max * np.ldexp(1 + np.arange(16) / 16, np.array(exponents)[:, None]).ravel()
+    )
+
+
 def hard_blocks(format: BlockFormat) -> np.ndarray:
     """Rows of numbers: of any bits, of one size, ties, both ends of float32, and special values."""
     rng = np.random.default_rng(0)
@@ -66,7 +74,11 @@ def hard_blocks(format: BlockFormat) -> np.ndarray:
         alone[2 * i, 3] = value
         alone[2 * i + 1] = value
     with np.errstate(over="ignore", invalid="ignore"):
-        parts = [any_bits, finite, one_size, outliers, chosen, specials, alone]
+        edges = amax_at_edges(format).astype(np.float32)
+        beside = [np.nextafter(edges, np.float32(side)) for side in (0, np.inf)]
+        amax = np.concatenate([edges, *beside])[:, None]
+        led = np.concatenate([amax, amax * rng.uniform(-1, 1, (len(amax), NUMBERS - 1))], 1)
+        parts = [any_bits, finite, one_size, outliers, chosen, specials, alone, led]
         return np.concatenate([part.astype(np.float32) for part in parts])
 
 
@@ -75,7 +87,7 @@ def hard_blocks(format: BlockFormat) -> np.ndarray:
 def test_every_bit(open_page: Callable[..., Any], name: str, rounding: str) -> None:
     format = formats(rounding)[name]
     rows = hard_blocks(format)
-    assert len(rows) > 9_000
+    assert len(rows) > 11_000
     packed = base64.b64encode(rows.tobytes()).decode()
     found = pages.value_of(open_page(), _QUANTIZE, [name, rounding, packed, NUMBERS])
     scale, element, kept, cut = (
