@@ -402,7 +402,7 @@ LESSONS: tuple[Lesson, ...] = (
         exercises=_of(
             "compile_and_checkpoint",
             core=("compiled_gradients", "checkpointed"),
-            more=("changed_gradients",),
+            more=("changed_gradients", "cheapest_plan"),
         ),
         topics=("compile_and_checkpoint",),
         deep=Deep("Checkpoints at their edges", minutes=10),

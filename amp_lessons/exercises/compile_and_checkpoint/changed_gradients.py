@@ -8,8 +8,8 @@
 # one batch, and returns the names of the parameters whose gradients differ, in the order of
 # `model.named_parameters()`.
 #
-# - `eager(batch)` and `compiled(batch)` run `model` and return the loss. Call each once, and compute
-#   the gradients of its loss. (In the check, `compiled` is a stand-in: nothing is compiled.)
+# - `eager(batch)` and `compiled(batch)` run `model` and return the loss. Call each once, and
+#   compute the gradients of its loss. (In the check, `compiled` is a stand-in for such a step.)
 # - The model has dropout, so both calls must draw the same random numbers.
 # - A gradient differs if the norm of the difference is larger than `tolerance` times the norm of
 #   eager's gradient. Gradients may have any size, also below 1e-8.
@@ -41,7 +41,8 @@ def changed_gradients(model, eager, compiled, batch, tolerance):
     ### END SOLUTION
 
 # %% hints
-# - Compare two lists of gradients. Do both really hold what you think, after the second `backward()`?
+# - You compare two lists of gradients. Does each still hold what you think after the second
+#   `backward()`?
 # - Before each of the two calls, set the random state to the same value.
 # - What is `float("nan") > 0.1`? Ask the opposite question: is the difference small enough?
 
@@ -89,7 +90,7 @@ def changed_gradients(model, eager, compiled, batch, tolerance):
         for p in model.parameters():
             p.grad = None
     names = []
-    for (name, _), e, c in zip(model.named_parameters(), *seen):
+    for (name, _), e, c in zip(model.named_parameters(), *seen, strict=True):
         if (e is None) != (c is None):
             names.append(name)
         elif e is not None:
@@ -140,6 +141,14 @@ def breaks(seen, right):
 put("if torch.isclose(eager(batch), compiled(batch)): return []", before="state = ")
 drop("step(batch)")
 
+# %% rule dropout-off
+# You switched dropout off, or left the model in `eval()`. Compare the model as you train it, and
+# set the random state before each call.
+def breaks(seen, right):
+    return noted(seen, "dropout") == "off"
+put("model.eval()", before="state = ") & drop("torch.set_rng_state")
+put("model.eval()", before="return changed")
+
 # %% rule gradients-left
 # The parameters still hold gradients when you return. Set them to None, so that the next training
 # step doesn't add to them.
@@ -185,14 +194,22 @@ of("seeded_and_cloned", move("for p in model.parameters()", after="names = []"))
 swap("not (got - wanted).norm() <= tolerance", "(got - wanted).norm() > tolerance")
 of("without_grad_fields", swap(" or off.isnan() or allowed.isinf()", ""))
 of("seeded_and_cloned", swap("not finite or ", ""))
-of("divided", swap("math.isnan(ratio) or ", ""))
 swap("not (got - wanted).norm() <= tolerance * wanted.norm()",
     "not (got - wanted).nan_to_num().norm() <= tolerance * wanted.norm()")
 of("seeded_and_cloned", swap("not finite", "c.isinf().any()"))
 
-# %% wrong default-tolerances
-# You let `torch.allclose` add its absolute tolerance, which is 1e-8 unless you pass `atol`. Where
-# gradients are smaller than that, even zeros are close. Compare norms, each with its own size.
+# %% wrong absolute-part
+# A part of your tolerance doesn't depend on the size of the gradient: `torch.allclose` adds 1e-8
+# unless you pass `atol`, and `assert_close` 1e-5. Gradients below may then be wrong altogether.
+# Compare the norm of the difference with that of the gradient.
+swap("not (got - wanted).norm() <= tolerance * wanted.norm()",
+    "not torch.allclose(got, wanted, rtol=tolerance, atol=1e-5)")
+of("without_grad_fields", put("return not torch.allclose(other, one, tolerance, 1e-5)",
+    before="off = "))
+of("without_grad_fields", put("return not torch.allclose(other, one, tolerance, 1e-6)",
+    before="off = "))
+swap("not (got - wanted).norm() <= tolerance * wanted.norm()",
+    "not torch.allclose(got, wanted, rtol=1e-3, atol=1e-5)")
 swap("not (got - wanted).norm() <= tolerance * wanted.norm()",
     "not torch.allclose(got, wanted, rtol=tolerance)")
 of("without_grad_fields", put("return not torch.allclose(other, one, rtol=tolerance)",
@@ -241,6 +258,8 @@ of("without_grad_fields", put("return not torch.allclose(other, one, rtol=tolera
     before="off = "))
 of("seeded_and_cloned", swap("(c - e).pow(2).sum().sqrt() > tolerance * e.pow(2).sum().sqrt()",
     "((c - e) / e).nan_to_num().abs().max() > tolerance"))
+of("seeded_and_cloned", swap("(c - e).pow(2).sum().sqrt() > tolerance * e.pow(2).sum().sqrt()",
+    "((c - e).abs() / (e.abs() + 1e-12)).mean() > tolerance"))
 
 # %% wrong norms-compared
 # You compare the norms of the two gradients. A gradient that points the other way has the same
@@ -257,6 +276,27 @@ of("without_grad_fields", swap("torch.linalg.vector_norm(other - one)",
 (swap("tolerance * wanted.norm()", "tolerance * total") & put("total = math.sqrt(sum(float((g * g)"
     ".sum()) for g in found[0].values() if g is not None))", before="changed = []"))
 
+# %% wrong all-or-nothing
+# You compare all gradients in one norm, and return all names or none. Compare each parameter by
+# itself: the norm of a small gradient hardly counts in that of all.
+(put("pairs = [(g, found[1][n]) for n, g in found[0].items() if g is not None]\n"
+    "off = torch.stack([g.norm() if c is None else (c - g).norm() for g, c"
+    " in pairs]).norm()\nsize = torch.stack([g.norm() for g, c in pairs]).norm()\n"
+    "if off <= tolerance * size: return []", before="changed = []") &
+    swap("if differs", "if wanted is not None"))
+# %% program sums_of_squares
+def changed_gradients(model, eager, compiled, batch, tolerance):
+    state, found = torch.get_rng_state(), []
+    for loss in (eager, compiled):
+        torch.set_rng_state(state)
+        loss(batch).backward()
+        found.append({n: p.grad for n, p in model.named_parameters() if p.grad is not None})
+        model.zero_grad()
+    one, other = found
+    off = sum(((other.get(n, 0) - one[n]) ** 2).sum() for n in one).sqrt()
+    size = sum((g**2).sum() for g in one.values()).sqrt()
+    return [] if off / size <= tolerance else list(one)
+
 # %% wrong negative-missed
 # You look at the largest difference and miss the negative ones. Take the norm of the difference.
 swap("(got - wanted).norm() <= tolerance", "(got - wanted).max() <= tolerance")
@@ -265,7 +305,7 @@ of("without_grad_fields", swap("torch.linalg.vector_norm(other - one)", "(other 
 # %% wrong signs-cancel
 # You add up the differences, and those with other signs cancel. Take the norm of the difference.
 swap("(got - wanted).norm() <= tolerance", "(got - wanted).sum().abs() <= tolerance")
-of("without_grad_fields", swap("torch.linalg.vector_norm(other - one)", "(other - one).sum().abs()"))
+of("without_grad_fields", swap("torch.linalg.vector_norm(other - one)", "abs((other - one).sum())"))
 of("seeded_and_cloned", swap("(c - e).pow(2).sum().sqrt()", "abs(c.sum() - e.sum())"))
 
 # %% wrong angle-compared

@@ -64,8 +64,8 @@ NO_GRADIENT = "missing"
 
 
 def gradient_cases() -> list[Case]:
-    """What is changed, the tolerance, and a factor of the loss. With the smallest, all gradients are
-    below 1e-8."""
+    """What is changed, the tolerance, and a factor of the loss. With the smallest factor, all
+    gradients are below 1e-8."""
     tiny, low = 1e-9, ["embed.weight", "embed.bias", "block.weight", "block.bias"]
     used = [*low, "head.weight", "head.bias"]
     rounded = dict.fromkeys(used, ROUNDED)
@@ -84,6 +84,10 @@ def gradient_cases() -> list[Case]:
     kind = "tiny gradients"
     case(kind, "embed and block in FP16, below 1e-8", dict.fromkeys(low, "in FP16"), 1e-2, tiny)
     case(kind, "block.weight doubled, below 1e-8", {"block.weight": "doubled"}, 1e-3, tiny)
+    kind = "small gradients"
+    case(kind, "embed.weight doubled, below 1e-2", {"embed.weight": "doubled"}, 1e-2, 1e-4)
+    small = dict.fromkeys(low, "doubled")
+    case(kind, "embed and block doubled, below 1e-2", small, 1e-2, 2e-4)
     kind = "coarse gradients"
     case(kind, "embed.weight in BF16", {"embed.weight": "in BF16"}, 1e-5)
     coarse_bias = rounded | {"head.bias": "in BF16"}
@@ -131,10 +135,12 @@ class Step:
     def __init__(self, model: Net, faults: Faults, size: float) -> None:
         self.model, self.faults, self.size = model, faults, size
         self.backward = 0
+        self.training = True
 
     def __call__(self, batch: Tensor) -> Tensor:
         """The loss of a batch."""
-        tensors = dict(self.model.named_parameters())
+        self.training = self.model.training
+        tensors: dict[str, Tensor] = {**dict(self.model.named_parameters())}
         for name, fault in self.faults.items():
             whole = tensors[name]
             tensors[name] = whole.detach() if fault == NO_GRADIENT else Changed.apply(whole, fault)
@@ -162,6 +168,7 @@ def play_gradients(answer: Answer, seed: int, faults: Faults, tolerance: float, 
     names = list(found) if all(isinstance(name, str) for name in found) else "not only names"
     return {
         "returned": "a list",
+        "dropout": "on" if eager.training and compiled.training and model.training else "off",
         "steps whose gradients were computed": sum(s.backward > 0 for s in (eager, compiled)),
         "names": names,
         "gradients left on the model": "some" if left else "none",

@@ -40,7 +40,7 @@ _ADDS = ("add", "add_", "addmm", "addmm_", "sum")
 def piece_cases() -> list[Case]:
     """The numbers of tokens and pieces, where targets are ignored, and whether the head has a
     gradient already."""
-    made = []
+    made: list[Case] = []
 
     def case(kind: str, tokens: int, pieces: int, where: str = "", earlier: bool = False) -> None:
         label = f"{tokens} tokens in {pieces} pieces"
@@ -163,5 +163,5 @@ def same_step(expected: Any, seen: Any) -> bool:
             return False
         largest = max((abs(e) for e in expected if not math.isnan(e)), default=0.0)
         pairs = zip(expected, seen, strict=True)
-        return all(abs(e - s) <= 0.02 * largest or e != e and s != s for e, s in pairs)
+        return all(abs(e - s) <= 0.02 * largest or (e != e and s != s) for e, s in pairs)
     return within(2e-3)(expected, seen)

@@ -138,8 +138,8 @@ def breaks(seen, right):
     return "shapes" in (noted(seen, "between the ranks") or "")
 swap("all_reduce(squares)", "parts = torch.stack([g.norm() for g in shards]) if shards else"
     " torch.zeros(0)\n    all_reduce(parts)")
-swap("squares = torch.zeros((), dtype=torch.float64)", "squares = torch.tensor(0)") & swap("squares +="
-    " gradient", "squares = squares + gradient", 0)
+(swap("squares = torch.zeros((), dtype=torch.float64)", "squares = torch.tensor(0)") &
+    swap("squares += gradient", "squares = squares + gradient", 0))
 
 # %% rule zero-norm
 # You divide by a norm of 0. Multiply the gradients only if the norm is larger than `max_norm`.
