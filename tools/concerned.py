@@ -123,6 +123,7 @@ TABLE = (
         "amp_lessons/lessons/widgets/loss_scale.json",
         tests=("tests/amp/test_fixed_scale.py", "tests/lessons/widgets/test_loss_scale_lab.py"),
     ),
+    Row("amp_lessons/amp/training/four_bits.json", tests=("tests/amp/test_four_bits.py",)),
     Row(
         "amp_lessons/lessons/widgets/static/zones.mjs",
         tests=(

@@ -36,8 +36,8 @@ plots.number_lines([numbers.FP4_E2M1, numbers.FP8_E4M3], 0, 6.5)
 # The largest is 6, and the smallest above zero is 0.5: 12 times less. A quarter or less becomes zero. So the
 # scale decides which numbers of a tensor survive.
 #
-# Take 4,096 normally distributed weights, and one scale for all of them. As in [[lesson fp8]], `quantize_blocks`
-# finds the scale and rounds, and `dequantize` gives back what is left.
+# Take 4,096 normally distributed weights, and one scale for all of them. `quantize_blocks` and
+# `dequantize` are those of [[lesson fp8]].
 
 # %%
 from amp_lessons.amp.training.four_bits import ONE_SCALE
@@ -81,8 +81,8 @@ for format in (ONE_SCALE, MXFP4, NVFP4):
 # take the largest power of two that isn't above amax, and divide it by the largest power of two of the
 # element format (4 for FP4, 256 for E4M3). That is *floor*.
 #
-# An example in MXFP4. If amax is 5, floor takes 4 and divides it by 4. The scale is 1, and 5 is a tie
-# between 4 and 6. If amax is 7, the scale is 1 again. Here are 1,000 blocks of normally distributed numbers.
+# An example in MXFP4. If amax is 5, floor takes 4 and divides it by 4, so the scale is 1. If amax is 7, the
+# scale is 1 again. Here are 1,000 blocks of normally distributed numbers.
 # In how many of them is amax *cut off*, because it lies above the largest number times the scale?
 
 # %% tags=["question"]
@@ -125,9 +125,8 @@ BlockExplorer()
 # NVFP4 takes a number of FP8 as the scale. It has 4 significant bits, so it brings amax close to 6 whatever
 # amax is. And a block has only half as many numbers. The last line above has its error, on the same numbers.
 #
-# But E4M3 ends at 448, and its smallest number is 0.002. A power of two in E8M0 reaches from 2^-127 to
-# 2^127. That's why NVFP4 has a *second* scale, in FP32, one for the whole tensor. What would happen
-# without it? Here are 4,096 numbers of size 1, then gradients of size 0.000001.
+# But E4M3 ends at 448, and its smallest number is 0.002. E8M0 reaches much further, both ways. That's why
+# NVFP4 has a *second* scale, in FP32, one for the whole tensor. What would happen without it? Here are 4,096 numbers of size 1, then gradients of size 0.000001.
 
 # %% tags=["question"]
 predict("mxfp8_and_nvfp4.no_second_scale")
@@ -148,8 +147,8 @@ for size in (10_000, 1, 0.01, 0.000001):
 #
 # ## A transpose is quantised again
 #
-# As in [[lesson fp8]], all numbers of a block must be added up together, so that the tensor core can scale the sum.
-# Blocks lie along the dimension that a product sums over. A linear layer has three products, and each sums
+# As in [[lesson fp8]], all numbers of a block must be added up together, so that the tensor core can scale the
+# sum. Blocks lie along the dimension that a product sums over. A linear layer has three products, and each sums
 # over another dimension:
 #
 # | product | sums over | blocks of the weight | blocks of the input | blocks of the gradient |
@@ -306,7 +305,7 @@ by_size(sizes, found, title=title, xlabel="size of the outlier", ylabel="error",
 #
 # So why is it in NVIDIA's recipe? There it mixes only the inputs of one product, the gradient of the weight,
 # which adds up over the batch. In this sum the small numbers count: without mixing, those in a block with
-# an outlier become zero together. With it they are noisy, and noise averages out. Here every 16th row of the
+# an outlier become zero together. With mixing they are noisy, and noise averages out. Here every 16th row of the
 # inputs is much larger than the others.
 
 # %%
@@ -390,14 +389,14 @@ dots(
 # Read it from the top. BF16 is as good as FP32, and MXFP8 ends 1 to 2% above it. With four bits the error is
 # 12 to 26% higher, and NVFP4 does better than MXFP4. Of the ingredients, the second scale is vital: without it,
 # the gradients of big pictures become zero. The last layer in BF16 gains 5 points, and stochastic rounding
-# gains 2. Hadamard and the blocks of 16x16 gain nothing. FP4 with one scale for a tensor does as well as
-# MXFP4, because this network has no outliers.
+# gains 2. Hadamard and the blocks of 16x16 gain nothing. FP4 with one scale for a tensor does no worse than
+# MXFP4: the formats differ in what they do to outliers, and this network hardly has any.
 #
 # ## What only large runs have shown
 #
 # So are Hadamard and 16x16 blocks useless? A painter can't tell. NVIDIA's
-# [report on NVFP4](https://arxiv.org/abs/2509.25149) says it of its own small models: they may not need all of
-# these techniques. What it found at scale, in training runs that nobody repeats on a laptop:
+# [report on NVFP4](https://arxiv.org/abs/2509.25149) says that smaller models may not need all of these
+# techniques (section 4). This is what it found in training runs that nobody repeats on a laptop:
 #
 # | model | what they did | what they saw |
 # |---|---|---|
@@ -410,8 +409,8 @@ dots(
 #
 # ## Recipes side by side
 #
-# All five quantise the inputs of the three products of linear layers, and nothing else. Sums, outputs,
-# master weights and the optimizer stay wide.
+# All five quantise the inputs of the three products of linear layers. Sums, outputs and master weights stay
+# wide.
 #
 # | recipe | elements | scales | besides | stays in BF16 or FP32 |
 # |---|---|---|---|---|
