@@ -238,9 +238,9 @@ of("divided", swap("/ e.norm()", "/ (1 + e.norm())"))
 # %% wrong small-number-added
 # You add a small number to the norm, such as 1e-8, against a division by 0. It is larger than some
 # gradients. Don't divide: multiply the tolerance by the norm.
-of("divided", swap("/ e.norm()", "/ (e.norm() + 1e-6)"))
-of("divided", swap("/ e.norm()", "/ e.norm().clamp(min=1e-6)"))
-swap("tolerance * wanted.norm()", "tolerance * (wanted.norm() + 1e-6)")
+of("divided", swap("/ e.norm()", "/ (e.norm() + 1e-8)"))
+of("divided", swap("/ e.norm()", "/ e.norm().clamp(min=1e-8)"))
+swap("tolerance * wanted.norm()", "tolerance * (wanted.norm() + 1e-8)")
 
 # %% wrong exactly-equal
 # You ask for equal bits. A compiler may add in another order, which rounds in another way. Allow

@@ -6,28 +6,28 @@
 #
 # Each block is a dict of whole numbers:
 #
-# - `input`: the bytes of what goes into the block. They are kept until its backward pass is over, with
-#   a checkpoint and without.
-# - `inside`: the bytes of the block's other activations. Without a checkpoint they are kept from the
-#   forward pass until the block's backward pass is over. With one, they are freed in the forward
-#   pass, computed again right before the block's backward pass, and freed after it.
+# - `input`: the bytes of what goes into the block. They are kept until its backward pass is over,
+#   with a checkpoint and without.
+# - `inside`: the bytes of the block's other activations. Without a checkpoint they are kept from
+#   the forward pass until the block's backward pass is over. With one, they are freed in the
+#   forward pass, computed again right before the block's backward pass, and freed after it.
 # - `cost`: the time that it takes to run the block again.
 #
 # The backward pass goes from the last block to the first. What counts is the *peak*: the most bytes
-# of inputs and insides that are alive at once. (Take no other memory into account. The peak is in the
-# backward pass.)
+# of inputs and insides that are alive at once during the backward pass.
 #
-# Return the list of the numbers of the blocks to checkpoint, from 0 on, in ascending order: the plan
-# with the lowest sum of costs whose peak is at most `budget`. If no plan is good enough, return None.
-# There are at most 7 blocks, and no two plans cost the same.
+# A plan is the list of the numbers of the blocks to checkpoint, from 0 on, in ascending order.
+# Return the one with the lowest sum of costs whose peak is at most `budget`. If there is none,
+# return None. There are at most 7 blocks, and no two plans cost the same.
 
 # %% answer
 def cheapest_plan(blocks, budget):
     """The numbers of the blocks to checkpoint, or None if nothing fits into the budget."""
     ### BEGIN SOLUTION
     best, best_cost = None, float("inf")
+    numbers = range(len(blocks))
     for mask in range(2 ** len(blocks)):
-        plan = [n for n in range(len(blocks)) if mask >> n & 1]
+        plan = [n for n in numbers if mask >> n & 1]
         cost = sum(blocks[n]["cost"] for n in plan)
         kept = peak = 0
         for n, block in enumerate(blocks):
@@ -71,8 +71,10 @@ def peak_of(blocks, plan):
 
 def cheapest_plan(blocks, budget):
     numbers = range(len(blocks))
-    plans = [p for size in range(len(blocks) + 1) for p in itertools.combinations(numbers, size)]
-    for plan in sorted(plans, key=lambda plan: sum(blocks[n]["cost"] for n in plan)):
+    sizes = range(len(blocks) + 1)
+    plans = [p for size in sizes for p in itertools.combinations(numbers, size)]
+    plans.sort(key=lambda plan: sum(blocks[n]["cost"] for n in plan))
+    for plan in plans:
         if peak_of(blocks, plan) <= budget:
             return list(plan)
     return None
@@ -125,26 +127,37 @@ def cheapest_plan(blocks, budget):
 # %% wrong recomputed-not-counted
 # You counted what is kept from the forward pass. In its backward pass a checkpointed block needs
 # its inside too, and then all that the blocks before it keep is there as well.
-swap("peak = max(peak, kept + block[\"inside\"])", "peak = kept") & put("peak = kept", after="if n not")
-of("follows_the_bytes", drop("alive[\"inside\", n]", 2) & swap('del alive["inside", n], alive["input",'
-    ' n]', 'alive.pop(("inside", n), 0), alive.pop(("input", n))'))
+put("peak = kept", before="if peak <=")
+(of("follows_the_bytes", drop('alive["inside", n]', 2) &
+    swap('del alive["inside", n], alive["input", n]',
+    'alive |= {("inside", n): 0, ("input", n): 0}')))
 of("by_cost", put("return sum(alive)", before="peaks = []"))
 
 # %% wrong all-until-the-end
-# You add the largest inside of a checkpointed block to all that is kept. When a block runs again, the
-# blocks behind it have finished their backward pass, and what they kept is freed.
-(swap("peak = max(peak, kept + block[\"inside\"])", "pass") & put("peak = kept + max([blocks[n]["
-    "\"inside\"] for n in plan], default=0)", before="if peak"))
+# You add the largest inside of a checkpointed block to all that is kept. When a block runs again,
+# the blocks behind it have finished their backward pass, and what they kept is freed.
+(put('peak = kept + max([blocks[n]["inside"] for n in plan], default=0)', before="if peak"))
 of("by_cost", put("return sum(alive) + max([blocks[n][\"inside\"] for n in plan], default=0)",
     before="peaks = []"))
 
 # %% wrong last-block-always-saves
 # You let a checkpoint of the last block save its inside. Its backward pass comes first, when all
 # others still keep theirs: that is the peak of the plan without any checkpoint, too.
-(swap("peak = max(peak, kept + block[\"inside\"])", "peak = max(peak, kept + block[\"inside\"] *"
-    " (n + 1 < len(blocks) or n not in plan))"))
-of("by_cost", swap('blocks[n]["input"] + blocks[n]["inside"])', 'blocks[n]["input"] + blocks[n]["inside"'
-    '] * (n != len(blocks) - 1 or n not in plan))'))
+swap('block["inside"])', 'block["inside"] * (n + 1 < len(blocks) or n not in plan))')
+of("by_cost", put("if n == len(blocks) - 1: peaks = [sum(alive)]", after="peaks.append"))
+
+# %% wrong nothing-freed
+# You let the insides of all blocks pile up in the backward pass. What a block keeps, and what it
+# computes again, is freed when its backward pass is over, before that of the block in front of it.
+put("peak = sum(b[\"input\"] + b[\"inside\"] for b in blocks)", before="if peak <=")
+of("follows_the_bytes", swap('del alive["inside", n], alive["input", n]', "pass"))
+of("by_cost", swap("sum(alive[:n])", "sum(alive[:n]) + sum(b[\"input\"] + b[\"inside\"] for b in"
+    " blocks[n + 1:])"))
+
+# %% wrong own-input-forgotten
+# While the backward pass of a block runs, its own input is still there. Count it too.
+move('kept += block["input"]', after="peak = max")
+of("by_cost", swap('blocks[n]["input"] + blocks', "blocks"))
 
 # %% wrong inputs-forgotten
 # You left the inputs out. They are kept with a checkpoint and without.
@@ -153,8 +166,8 @@ of("by_cost", swap('b["input"] + (', "(") & swap('blocks[n]["input"] + blocks', 
 
 # %% wrong input-not-kept
 # You let a checkpoint save the input too. It is what the block runs again from.
-swap('kept += block["input"]', 'kept += 0 if n in plan else block["input"]') & swap('kept + block["inside'
-    '"])', 'kept + block["inside"] + (block["input"] if n in plan else 0))')
+(swap('kept += block["input"]', 'kept += 0 if n in plan else block["input"]') &
+    swap('block["inside"])', 'block["inside"] + (block["input"] if n in plan else 0))'))
 of("by_cost", swap('b["input"] + (0 if n in plan else b["inside"])',
     '0 if n in plan else b["input"] + b["inside"]'))
 
@@ -182,66 +195,97 @@ of("by_cost", swap('blocks[n]["input"] + blocks[n]["inside"])',
 # %% wrong largest-first
 # You checkpoint the largest block first, until it fits. One large block can cost more time than two
 # smaller ones that save enough. Try all plans.
-(swap("range(2 ** len(blocks))", "range(len(blocks) + 1)") & swap("[n for n in range(len(blocks)) if"
-    " mask >> n & 1]", "sorted(sorted(range(len(blocks)), key=lambda n: -blocks[n]['inside'])[:mask])"))
-(of("by_cost", swap("plans = [p for size in range(len(blocks) + 1) for p in"
-    " itertools.combinations(numbers, size)]", "order = sorted(range(len(blocks)), key=lambda n: -blocks[n]['inside'])") &
-    swap("for plan in sorted(plans, key=lambda plan: sum(blocks[n][\"cost\"] for n in plan))",
-    "for plan in [sorted(order[:size]) for size in range(len(blocks) + 1)]")))
+(put("plan = sorted(sorted(numbers, key=lambda n: -blocks[n]['inside'])[:mask])",
+    after="plan = ") & swap("2 ** len(blocks)", "len(blocks) + 1"))
+of("by_cost", put("order = sorted(numbers, key=lambda n: -blocks[n]['inside'])\n"
+    "plans = [sorted(order[:size]) for size in sizes]", before="for plan"))
 
 # %% wrong cheapest-first
 # You checkpoint the cheapest block first, until it fits. A block may cost little and save nothing
 # that helps. Try all plans.
-(swap("range(2 ** len(blocks))", "range(len(blocks) + 1)") & swap("[n for n in range(len(blocks)) if"
-    " mask >> n & 1]", "sorted(sorted(range(len(blocks)), key=lambda n: blocks[n]['cost'])[:mask])"))
-(of("by_cost", swap("plans = [p for size in range(len(blocks) + 1) for p in"
-    " itertools.combinations(numbers, size)]", "order = sorted(range(len(blocks)), key=lambda n: blocks[n]['cost'])") &
-    swap("for plan in sorted(plans, key=lambda plan: sum(blocks[n][\"cost\"] for n in plan))",
-    "for plan in [sorted(order[:size]) for size in range(len(blocks) + 1)]")))
+(put("plan = sorted(sorted(numbers, key=lambda n: blocks[n]['cost'])[:mask])",
+    after="plan = ") & swap("2 ** len(blocks)", "len(blocks) + 1"))
+of("by_cost", put("order = sorted(numbers, key=lambda n: blocks[n]['cost'])\n"
+    "plans = [sorted(order[:size]) for size in sizes]", before="for plan"))
 
 # %% wrong best-ratio-first
 # You checkpoint first where the bytes saved for the cost are most. What is left may then need one
 # more block, where another choice needs none. Try all plans.
-(swap("range(2 ** len(blocks))", "range(len(blocks) + 1)") & swap("[n for n in range(len(blocks)) if"
-    " mask >> n & 1]", "sorted(sorted(range(len(blocks)), key=lambda n: -blocks[n]['inside'] / blocks[n]['cost'])[:mask])"))
-(of("by_cost", swap("plans = [p for size in range(len(blocks) + 1) for p in"
-    " itertools.combinations(numbers, size)]", "order = sorted(range(len(blocks)), key=lambda n: -blocks[n]['inside'] / blocks[n]['cost'])") &
-    swap("for plan in sorted(plans, key=lambda plan: sum(blocks[n][\"cost\"] for n in plan))",
-    "for plan in [sorted(order[:size]) for size in range(len(blocks) + 1)]")))
+(put("order = sorted(numbers, key=lambda n: -blocks[n]['inside'] / blocks[n]['cost'])\n"
+    "plan = sorted(order[:mask])", after="plan = ") & swap("2 ** len(blocks)", "len(blocks) + 1"))
+of("by_cost", put("order = sorted(numbers, key=lambda n: -blocks[n]['inside'] /"
+    " blocks[n]['cost'])\nplans = [sorted(order[:size]) for size in sizes]", before="for plan"))
 
 # %% wrong first-blocks-first
 # You checkpoint the first blocks, as many as it takes. They are alive longest, but others may cost
 # less. Try all plans.
-(swap("range(2 ** len(blocks))", "range(len(blocks) + 1)") & swap("[n for n in range(len(blocks)) if"
-    " mask >> n & 1]", "sorted(list(range(len(blocks)))[:mask])"))
-(of("by_cost", swap("plans = [p for size in range(len(blocks) + 1) for p in"
-    " itertools.combinations(numbers, size)]", "order = list(range(len(blocks)))") &
-    swap("for plan in sorted(plans, key=lambda plan: sum(blocks[n][\"cost\"] for n in plan))",
-    "for plan in [sorted(order[:size]) for size in range(len(blocks) + 1)]")))
+(put("plan = sorted(sorted(numbers, key=lambda n: n)[:mask])",
+    after="plan = ") & swap("2 ** len(blocks)", "len(blocks) + 1"))
+of("by_cost", put("order = sorted(numbers, key=lambda n: n)\n"
+    "plans = [sorted(order[:size]) for size in sizes]", before="for plan"))
+
+# %% wrong dearest-dropped-first
+# You begin with all blocks, and take out the one that costs most as long as the rest fits. To keep
+# that one may save several others. Try all plans.
+# %% program dearest_out
+def cheapest_plan(blocks, budget):
+    plan = list(range(len(blocks)))
+    for number in [None, *sorted(plan, key=lambda n: -blocks[n]["cost"])]:
+        left, kept, fits = [n for n in plan if n != number], 0, True
+        for n, block in enumerate(blocks):
+            kept += block["input"]
+            fits = fits and kept + block["inside"] <= budget
+            kept += 0 if n in left else block["inside"]
+        if number is None and not fits:
+            return None
+        plan = left if fits else plan
+    return plan
+
+# %% program dearest_out_again
+def cheapest_plan(blocks, budget):
+    def fits(plan, room):
+        for n, block in enumerate(blocks):
+            room -= block["input"]
+            if room < block["inside"]:
+                return False
+            room -= 0 if n in plan else block["inside"]
+        return True
+
+    plan = {*range(len(blocks))}
+    for n in sorted(plan, key=lambda n: blocks[n]["cost"], reverse=True):
+        if fits(plan - {n}, budget):
+            plan.remove(n)
+    return sorted(plan) if fits(plan, budget) else None
+
+# %% wrong first-that-fits
+# You return the first plan that fits. Compare the costs of all that fit.
+swap(" and cost < best_cost", " and best is None")
+of("follows_the_bytes", swap("product((False, True), repeat=len(blocks)) if peak(again)",
+    "(again[::-1] for again in product((False, True), repeat=len(blocks))) if peak(again)") &
+    swap("min(fits, key=cost)", "fits[0]"))
+of("by_cost", drop("plans.sort"))
 
 # %% wrong fewest-blocks
 # You choose the plan with the fewest blocks. What counts is the sum of the costs: two cheap blocks
 # may cost less than one.
 swap("cost = sum(", "cost = 10**9 * len(plan) + sum(")
-of("by_cost", swap("lambda plan: sum(blocks[n][\"cost\"] for n in plan)",
-    "lambda plan: (len(plan), sum(blocks[n][\"cost\"] for n in plan))"))
+of("by_cost", swap("plan: sum(", "plan: 10**9 * len(plan) + sum("))
 
 # %% wrong lowest-peak
 # You choose the plan with the lowest peak. It is enough that the peak fits, and a higher one may
 # cost less time.
 put("cost += 10**9 * peak", before="if peak <= budget")
-of("by_cost", swap("lambda plan: sum(blocks[n][\"cost\"] for n in plan)",
-    "lambda plan: (peak_of(blocks, plan), sum(blocks[n][\"cost\"] for n in plan))"))
+of("by_cost", swap("plan: sum(", "plan: 10**9 * peak_of(blocks, plan) + sum("))
 
 # %% wrong all-or-none
 # You checkpoint all blocks, or none. Each block can be chosen by itself.
 swap("range(2 ** len(blocks))", "(0, 2 ** len(blocks) - 1)")
-of("by_cost", swap("for size in range(len(blocks) + 1)", "for size in (0, len(blocks))"))
+of("by_cost", swap("for size in sizes", "for size in (0, len(blocks))"))
 
 # %% wrong one-at-most
 # You checkpoint one block at most. Several together may be needed, or cost less.
 swap("range(2 ** len(blocks))", "[0, *(2 ** n for n in range(len(blocks)))]")
-of("by_cost", swap("for size in range(len(blocks) + 1)", "for size in (0, 1)"))
+of("by_cost", swap("for size in sizes", "for size in (0, 1)"))
 
 # %% wrong budget-must-be-larger
 # A plan whose peak is the budget to the byte fits, too. Compare with `<=`.
@@ -265,14 +309,14 @@ of("recursion", swap("return min(found, default=None)", "return min((f for f in 
 
 # %% wrong other-blocks
 # You return the blocks that are not checkpointed. Return those that are.
-swap("return best", "return best and [n for n in range(len(blocks)) if n not in best]")
-swap("best, best_cost = plan, cost", "best, best_cost = [n for n in range(len(blocks)) if n not in plan],"
-    " cost")
+swap("return best", "return best and [n for n in numbers if n not in best]")
+(swap("best, best_cost = plan, cost",
+    "best, best_cost = [n for n in numbers if n not in plan], cost"))
 of("follows_the_bytes", swap("cost)) if a]", "cost)) if not a]"))
 
 # %% wrong flags-returned
 # You return one truth value for each block. Return the numbers of the blocks.
-swap("return best", "return best if best is None else [n in best for n in range(len(blocks))]")
+swap("return best", "return best if best is None else [n in best for n in numbers]")
 of("follows_the_bytes", swap("return [n for n, a in enumerate(min(fits, key=cost)) if a]",
     "return list(min(fits, key=cost))"))
 

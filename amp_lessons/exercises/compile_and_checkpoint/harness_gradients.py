@@ -17,8 +17,12 @@ from torch.func import functional_call
 from amp_lessons.exercises.checks import draws
 from amp_lessons.exercises.checks.probe import Case
 from amp_lessons.exercises.harness import Answer, as_play, from_seed, seeded
+from amp_lessons.exercises.varied import Varied
 
-ROUNDED = "rounded"
+ROUNDED, NOT_ZERO, NO_GRADIENT = "rounded", "not zero", "missing"
+WEIGHTS = ["embed.weight", "block.weight", "head.weight"]
+BIASES = ["embed.bias", "block.bias", "head.bias"]
+TINY = 1e-12
 Faults = dict[str, str]
 """By the name of a parameter, what the compiled step does to its gradient: see `FAULTS`."""
 
@@ -53,67 +57,75 @@ FAULTS: dict[str, Callable[[Tensor], Tensor]] = {
     "in FP16": lambda g: g.half().float(),
     "in BF16": lambda g: g.bfloat16().float(),
     "negated": lambda g: -g,
-    "rolled": lambda g: g.roll(1, 0),
+    "in another order": lambda g: g.roll(1, 0),
     "doubled": lambda g: 2 * g,
-    "lowered": lambda g: g - 0.3 * g.abs(),
+    "too low": lambda g: g - 0.3 * g.abs(),
     "with a NaN": lambda g: g.index_fill(0, torch.tensor([1]), math.nan),
     "with an inf": lambda g: g.index_fill(0, torch.tensor([0]), math.inf),
-    "added to": lambda g: g + 1e-6,
+    NOT_ZERO: lambda g: g + 1e-6,
 }
-NO_GRADIENT = "missing"
 
 
 def gradient_cases() -> list[Case]:
     """What is changed, the tolerance, and a factor of the loss. With the smallest factor, all
-    gradients are below 1e-8."""
-    tiny, low = 1e-9, ["embed.weight", "embed.bias", "block.weight", "block.bias"]
-    used = [*low, "head.weight", "head.bias"]
-    rounded = dict.fromkeys(used, ROUNDED)
+    gradients are far below 1e-8."""
+    vary = Varied(31)
+    rounded = dict.fromkeys([*WEIGHTS, *BIASES], ROUNDED)
+    low = ["embed.weight", "embed.bias", "block.weight", "block.bias"]
     made: list[Case] = []
 
-    def case(kind: str, label: str, faults: Faults, tolerance: float, size: float = 1.0) -> None:
-        args = (1 + len(made), faults, tolerance, size)
-        made.append(Case(args, f"{label}, tolerance {tolerance:g}", kind))
+    def case(kind: str, faults: Faults, tolerance: float, size: float = 1.0) -> None:
+        mixed = [*vary.mixed(WEIGHTS), *vary.mixed(BIASES)]
+        others = dict(zip([*WEIGHTS, *BIASES], mixed, strict=True))
+        faults = {others.get(name, name): fault for name, fault in faults.items()}
+        label = f"{in_words_of(faults)}; loss times {size:g}, tolerance {tolerance:g}"
+        made.append(Case((1 + len(made), faults, tolerance, size), label, kind))
 
     kind = "equal gradients"
-    case(kind, "all equal", {}, 1e-5)
-    case(kind, "all equal, below 1e-8", {}, 1e-3, tiny)
+    case(kind, {}, 1e-5)
+    case(kind, {}, 1e-3, TINY)
     kind = "gradients that were rounded"
-    case(kind, "all rounded in another way", rounded, 1e-4)
-    case(kind, "all rounded in another way, below 1e-8", rounded, 1e-3, tiny)
+    case(kind, rounded, 1e-4)
+    case(kind, rounded, 1e-3, TINY)
     kind = "tiny gradients"
-    case(kind, "embed and block in FP16, below 1e-8", dict.fromkeys(low, "in FP16"), 1e-2, tiny)
-    case(kind, "block.weight doubled, below 1e-8", {"block.weight": "doubled"}, 1e-3, tiny)
+    case(kind, dict.fromkeys(low, "in FP16"), 1e-2, TINY)
+    case(kind, {"block.weight": "doubled"}, 1e-2, TINY)
     kind = "small gradients"
-    case(kind, "embed.weight doubled, below 1e-2", {"embed.weight": "doubled"}, 1e-2, 1e-4)
-    small = dict.fromkeys(low, "doubled")
-    case(kind, "embed and block doubled, below 1e-2", small, 1e-2, 2e-4)
+    case(kind, {"embed.weight": "doubled"}, 1e-2, 1e-4)
+    case(kind, dict.fromkeys(low, "doubled"), 1e-2, 2e-4)
     kind = "coarse gradients"
-    case(kind, "embed.weight in BF16", {"embed.weight": "in BF16"}, 1e-5)
-    coarse_bias = rounded | {"head.bias": "in BF16"}
-    case(kind, "head.bias in BF16, the others rounded", coarse_bias, 1e-5, 7.3)
+    case(kind, {"embed.weight": "in BF16"}, 1e-5)
+    case(kind, rounded | {"head.bias": "in BF16"}, 1e-5, 7.3)
     kind = "gradients of the same norm"
-    case(kind, "block.bias negated", {"block.bias": "negated"}, 1e-3)
-    case(kind, "head.weight with other rows", {"head.weight": "rolled"}, 1e-3, 40.0)
-    case(kind, "block.bias with other rows", {"block.bias": "rolled"}, 1e-2)
+    case(kind, {"block.bias": "negated"}, 1e-3)
+    case(kind, {"head.weight": "in another order"}, 1e-3, 40.0)
+    case(kind, {"block.bias": "in another order"}, 1e-2)
     kind = "gradients that are too large or too small"
-    case(kind, "head.weight doubled", {"head.weight": "doubled"}, 1e-2)
-    case(kind, "all elements of block.weight lower", {"block.weight": "lowered"}, 1e-3)
-    lower = {"embed.weight": "lowered", "head.bias": "lowered"}
-    case(kind, "all elements of embed.weight and head.bias lower", lower, 1e-2, 3.0)
+    case(kind, {"head.weight": "doubled"}, 1e-2)
+    case(kind, {"block.weight": "too low"}, 1e-3)
+    case(kind, {"embed.weight": "too low", "head.bias": "too low"}, 1e-2, 3.0)
     kind = "an inf or a NaN"
-    case(kind, "a NaN in block.weight", {"block.weight": "with a NaN"}, 1e-2)
-    case(kind, "an inf in embed.bias", {"embed.bias": "with an inf"}, 1e-3)
-    both = {"head.bias": "with a NaN", "head.weight": "with an inf"}
-    case(kind, "a NaN in head.bias, an inf in head.weight", both, 1e-3, 5.0)
+    case(kind, {"block.weight": "with a NaN"}, 1e-2)
+    case(kind, {"embed.bias": "with an inf"}, 1e-3)
+    case(kind, {"head.bias": "with a NaN", "head.weight": "with an inf"}, 1e-3, 5.0)
     kind = "a gradient that only one step has"
-    case(kind, "no gradient for embed.bias", {"embed.bias": NO_GRADIENT}, 1e-3)
-    two = dict.fromkeys(["head.weight", "block.bias"], NO_GRADIENT)
-    case(kind, "no gradient for head.weight and block.bias", two, 1e-4)
-    kind = "a gradient of zero in eager mode"
-    case(kind, "gate isn't zero", {"gate": "added to"}, 1e-3)
-    case(kind, "gate and block.bias differ", {"gate": "added to", "block.bias": "in BF16"}, 1e-6)
+    case(kind, {"embed.bias": NO_GRADIENT}, 1e-3)
+    case(kind, {"head.weight": NO_GRADIENT, "block.bias": NO_GRADIENT}, 1e-4)
+    kind = "a gradient that is zero in eager mode"
+    case(kind, {"gate": NOT_ZERO}, 1e-3)
+    case(kind, {"gate": NOT_ZERO, "block.bias": "in BF16"}, 1e-6)
     return made
+
+
+def in_words_of(faults: Faults) -> str:
+    """What is changed, as "embed.weight and head.bias doubled"."""
+    names: dict[str, list[str]] = {}
+    for name, fault in faults.items():
+        names.setdefault(fault, []).append(name)
+    parts = [f"{' and '.join(names[fault])} {fault}" for fault in names if fault != ROUNDED]
+    if ROUNDED in names:
+        parts.append("the others rounded" if parts else "all gradients rounded")
+    return ", ".join(parts) or "equal gradients"
 
 
 class Changed(torch.autograd.Function):
