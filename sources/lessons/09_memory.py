@@ -467,6 +467,6 @@ ask(
 
 # %% [markdown]
 # **Next:** [[exercises memory|the exercises]]: bytes per parameter, the batch from which autocast
-# pays, the copies that it keeps, two reports to read, and the technique that helps. Then
+# pays, the copies that it keeps, two reports, the technique that helps, and the loss in pieces. Then
 # [[lesson speed]]: speed, measured. Optional: [[deep memory]], on the recipe's peak, on a sum that
 # misleads, on a loss in pieces and steps inside the backward pass, and on what CUDA's allocator says.

@@ -303,5 +303,5 @@ ask(
 
 # %% [markdown]
 # **Next:** [[exercises compile_and_checkpoint|the exercises]]: compiled gradients that equal eager mode's,
-# and a checkpointed block. Then [[lesson ranks]] trains on several ranks. Optional:
+# a comparison of two steps, a checkpointed block, and a choice of blocks. Then [[lesson ranks]] trains on several ranks. Optional:
 # [[deep compile_and_checkpoint]], on a checkpoint whose two runs differ, and on the older checkpoint.

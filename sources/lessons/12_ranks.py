@@ -269,7 +269,7 @@ ask(
 )
 
 # %% [markdown]
-# **Next:** [[exercises ranks|the exercises]]: ranks that agree, an accumulation with few exchanges, and a
-# policy for FSDP2. None of them starts a second process. Then [[lesson fp8]] trains with eight bits.
+# **Next:** [[exercises ranks|the exercises]]: ranks that agree, an accumulation with few exchanges, a
+# norm over all ranks, and a policy for FSDP2. None of them starts a second process. Then [[lesson fp8]] trains with eight bits.
 # Optional: [[deep ranks]], on a model that is sharded by half, a norm in FP32 under FSDP2, and averages
 # in FP16.

@@ -284,18 +284,12 @@ of("without_grad_fields", swap("torch.linalg.vector_norm(other - one)",
     " in pairs]).norm()\nsize = torch.stack([g.norm() for g, c in pairs]).norm()\n"
     "if off <= tolerance * size: return []", before="changed = []") &
     swap("if differs", "if wanted is not None"))
-# %% program sums_of_squares
-def changed_gradients(model, eager, compiled, batch, tolerance):
-    state, found = torch.get_rng_state(), []
-    for loss in (eager, compiled):
-        torch.set_rng_state(state)
-        loss(batch).backward()
-        found.append({n: p.grad for n, p in model.named_parameters() if p.grad is not None})
-        model.zero_grad()
-    one, other = found
-    off = sum(((other.get(n, 0) - one[n]) ** 2).sum() for n in one).sqrt()
-    size = sum((g**2).sum() for g in one.values()).sqrt()
-    return [] if off / size <= tolerance else list(one)
+of("seeded_and_cloned", put("off = sum(((0 if c is None else c) - e).pow(2).sum() for e, c in"
+    " zip(*seen) if e is not None).sqrt()\n"
+    "size = sum(e.pow(2).sum() for e in seen[0] if e is not None).sqrt()\n"
+    "if off / size <= tolerance: return []\n"
+    "return [n for (n, _), e in zip(model.named_parameters(), seen[0]) if e is not None]",
+    before="names = []"))
 
 # %% wrong negative-missed
 # You look at the largest difference and miss the negative ones. Take the norm of the difference.

@@ -227,35 +227,14 @@ of("by_cost", put("order = sorted(numbers, key=lambda n: n)\n"
 # %% wrong dearest-dropped-first
 # You begin with all blocks, and take out the one that costs most as long as the rest fits. To keep
 # that one may save several others. Try all plans.
-# %% program dearest_out
-def cheapest_plan(blocks, budget):
-    plan = list(range(len(blocks)))
-    for number in [None, *sorted(plan, key=lambda n: -blocks[n]["cost"])]:
-        left, kept, fits = [n for n in plan if n != number], 0, True
-        for n, block in enumerate(blocks):
-            kept += block["input"]
-            fits = fits and kept + block["inside"] <= budget
-            kept += 0 if n in left else block["inside"]
-        if number is None and not fits:
-            return None
-        plan = left if fits else plan
-    return plan
-
-# %% program dearest_out_again
-def cheapest_plan(blocks, budget):
-    def fits(plan, room):
-        for n, block in enumerate(blocks):
-            room -= block["input"]
-            if room < block["inside"]:
-                return False
-            room -= 0 if n in plan else block["inside"]
-        return True
-
-    plan = {*range(len(blocks))}
-    for n in sorted(plan, key=lambda n: blocks[n]["cost"], reverse=True):
-        if fits(plan - {n}, budget):
-            plan.remove(n)
-    return sorted(plan) if fits(plan, budget) else None
+of("by_cost", put("plan = list(numbers)\n"
+    "for n in sorted(numbers, key=lambda n: -blocks[n]['cost']):\n"
+    "    rest = [m for m in plan if m != n]\n"
+    "    plan = rest if peak_of(blocks, rest) <= budget else plan\n"
+    "plans = [plan]", before="for plan in plans"))
+of("by_cost", put("left = {*numbers}\nby_size = sorted((blocks[n]['cost'], n) for n in numbers)\n"
+    "while by_size:\n    n = by_size.pop()[1]\n    if peak_of(blocks, left - {n}) <= budget:\n"
+    "        left.remove(n)\nplans = [sorted(left)]", before="for plan in plans"))
 
 # %% wrong first-that-fits
 # You return the first plan that fits. Compare the costs of all that fit.
