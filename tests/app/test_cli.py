@@ -279,7 +279,7 @@ def test_an_upgrade_with_every_sheet_answered_is_told_in_a_few_lines(own_place, 
         "Kept as you changed them, though newer ones exist",
         "To take ours, for example",
     ]
-    assert told[1].endswith("sheets 00 to 13 and 16")
+    assert told[1].endswith("sheets 00 to 14 and 16")
 
 
 def test_what_follows_the_dashes_goes_to_jupyter(own_place, no_start):

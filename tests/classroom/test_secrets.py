@@ -43,7 +43,7 @@ from amp_lessons.quiz.generators import GENERATORS
 SHOWN_DATA = {
     *("app/jupyter_config/labconfig", "app/jupyter_config_learner/labconfig"),
     *("app/labextensions/amp-lessons", "app/labextensions/amp-lessons/static"),
-    *("amp/errors/entries", "amp/policy_record/recorded"),
+    *("amp/errors/entries", "amp/policy_record/recorded", "amp/training"),
     *("amp/speed/profiles", "amp/speed/records", "amp/speed/published"),
     *("core/static", "quiz/static", "quiz/exports/static"),
     *("exercises/checks/static", "lessons/widgets", "lessons/widgets/static"),

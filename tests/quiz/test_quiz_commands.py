@@ -116,17 +116,17 @@ def entry(item: str, score: float = 1.0, days: float = 0.0, **more) -> LogEntry:
 def test_stats_as_json(run):
     counts = json.loads(run("quiz --stats --json").out)
     assert counts["items"] == len(BANK.items) == sum(counts["by_kind"].values())
-    assert (counts["open"], counts["generators"], counts["predictions"]) == (15, 2, 15)
+    assert (counts["open"], counts["generators"], counts["predictions"]) == (16, 2, 16)
     assert counts["proofs"] == sum(item.proved for item in BANK.items)
     assert sum(counts["by_lesson"].values()) == sum(counts["by_level"].values()) == counts["items"]
 
 
 def test_stats_as_tables(run):
     out = run("quiz --stats").out
-    assert out.startswith("105 questions, 30 of them with a proof that the tests run;")
+    assert out.startswith("112 questions, 32 of them with a proof that the tests run;")
     assert re.search(r"^09 Memory +7 +2$", out, re.MULTILINE)
-    assert re.search(r"^bug +15 +0$", out, re.MULTILINE)
-    assert re.search(r"^3 +30 +0$", out, re.MULTILINE)
+    assert re.search(r"^bug +16 +0$", out, re.MULTILINE)
+    assert re.search(r"^3 +32 +0$", out, re.MULTILINE)
     assert max(map(len, out.splitlines())) <= 80
 
 
@@ -310,7 +310,7 @@ def test_drill_due_only_tells(run):
     log.append(entry("memory.single_it", 0.0, days=3))
     out = run("drill --due --new 4").out
     assert out.startswith("1 question due today:\n    1  lesson 09, Memory\n")
-    assert "4 new questions for today, of 106 that you have not had yet." in out
+    assert "4 new questions for today, of 113 that you have not had yet." in out
     assert len(log.read().entries) == 1
 
 
@@ -321,10 +321,10 @@ def test_nothing_due_and_no_new_ones_left_today(run):
     assert "y: " not in done.out
     assert len(log.read().entries) == 1
     out = run("drill --due --new 0").out
-    assert "No new questions: --new 0. 106 are left" in out
+    assert "No new questions: --new 0. 113 are left" in out
     assert "Start with" not in out
     out = run("drill --due --new 1").out
-    assert "You have had today's new questions. The drill offers 5 more, of 106" in " ".join(
+    assert "You have had today's new questions. The drill offers 5 more, of 113" in " ".join(
         out.split()
     )
     assert "Start with: amp-lessons drill --new 1" in out
