@@ -457,7 +457,7 @@ LESSONS: tuple[Lesson, ...] = (
             more=("block_quantizer", "recipe_hole"),
         ),
         topics=("mxfp8_and_nvfp4",),
-        deep=Deep("MXFP8 and NVFP4 at their edges", minutes=15),
+        deep=Deep("MXFP8 and NVFP4 at their edges", minutes=20),
     ),
     Lesson(
         id="15_myths",
