@@ -2,8 +2,8 @@
 # # Lesson 14, deeper: MXFP8 and NVFP4 at their edges
 #
 # This notebook is optional. It shows where two libraries quantise differently, what one NaN or inf
-# spoils, what the random signs of a Hadamard transform are for, how a product of blocks is computed,
-# and what sets quantisation apart from mixed precision. Everything here runs on a CPU.
+# spoils, what the random signs of a Hadamard transform are for, and how a product of blocks is computed.
+# It ends with what sets quantisation apart from mixed precision. Everything here runs on a CPU.
 #
 # **Time** [[minutes]] minutes. **Needs** [[lesson mxfp8_and_nvfp4]].
 
