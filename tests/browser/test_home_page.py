@@ -238,7 +238,7 @@ def test_who_comes_back_from_a_lesson_finds_the_page_as_it_is_now(page_of, same_
     page = home.page
     ran(home)
     output = page.locator(f".jp-NotebookPanel:not(.lm-mod-hidden) {SHOWN}")
-    expect(output.get_by_text(f"finished {finished()} of 15")).to_have_count(1)
+    expect(output.get_by_text(f"finished {finished()} of {len(LESSONS)}")).to_have_count(1)
     lesson = lesson_called("losses_and_ops")
     assert state_of(lesson, progress.load()) != "done"
     home.cell("home.show_lessons")
@@ -250,8 +250,8 @@ def test_who_comes_back_from_a_lesson_finds_the_page_as_it_is_now(page_of, same_
     box.get_by_role("link", name="home").click()
     shown_path(home, HOME)
     page.evaluate("() => jupyterapp.shell.currentWidget.content.scrollToItem(0)")
-    expect(output.get_by_text(f"finished {finished()} of 15")).to_have_count(1)
-    expect(output.get_by_text(re.compile("finished [0-9]+ of 15"))).to_have_count(1)
+    expect(output.get_by_text(f"finished {finished()} of {len(LESSONS)}")).to_have_count(1)
+    expect(output.get_by_text(re.compile(f"finished [0-9]+ of {len(LESSONS)}"))).to_have_count(1)
     home.cell("home.show_lessons")
     card = output.locator(".amp-card").filter(has_text="08 Losses")
     expect(card).to_contain_text("✔ Done")

@@ -269,6 +269,11 @@ WIDGETS: dict[str, tuple[str, Callable[[Locator], None] | None, str]] = {
         "One scaler serves the whole training",
     ),
     "loss_scale_lab": ("grad_scaler", None, "Loss scale"),
+    "block_explorer": (
+        "mxfp8_and_nvfp4",
+        lambda w: w.get_by_role("slider", name="Marked number").press("ArrowUp"),
+        "others become 0",
+    ),
     "scaler_lab": ("grad_scaler", lambda w: press(w, "Show all"), "agree in all 12 steps shown"),
 }
 """For each widget of a lesson, where it stands, what a reader does, and what it then shows. Where
