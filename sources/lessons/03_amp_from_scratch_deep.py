@@ -160,8 +160,8 @@ for flag in (
     print(f"allow_{flag:32}", getattr(torch.backends.cuda.matmul, f"allow_{flag}"))
 
 # %% [markdown]
-# So BF16, too, lets partial sums be rounded to 16 bits. With `allow_fp16_accumulation` the GPU adds up
-# the products themselves in FP16, which is faster on some GPUs. Leave it off for training.
+# So by default CUDA may round partial sums of BF16 products to BF16 as well. `allow_fp16_accumulation`
+# would let it add up FP16 products in FP16, as the loop above does.
 #
 # ## The batch decides the order
 #

@@ -144,7 +144,7 @@ for reading in ("no comparison", "two reads in each step", "one read in each ste
 # steps more or less don't matter to your schedule, leave the comparison out.
 #
 # A CUDA graph records the kernels of a step and launches them all at once. While it records, the CPU may
-# not wait for the GPU, so it can't hold the `step` of a plain optimizer. PyTorch's
+# not wait for the GPU, so it can't record `scaler.step` with a plain optimizer. PyTorch's
 # [notes](https://docs.pytorch.org/docs/stable/notes/cuda.html#usage-with-torch-cuda-amp) say to record
 # forward, loss and backward, and to leave `step` and `update` outside.
 #

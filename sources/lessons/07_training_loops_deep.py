@@ -241,8 +241,7 @@ for name, dtype in (("bf16=True", torch.float32), ("dtype=bfloat16", torch.bfloa
 
 # %% [markdown]
 # The second way needs half the bytes, and small updates are lost in the rounding
-# ([[lesson how_numbers_break]]). For LoRA, the usual mixture is a frozen model in BF16 and an adapter in
-# FP32. PEFT [casts](https://huggingface.co/docs/peft/package_reference/functional) new adapters to FP32
+# ([[lesson how_numbers_break]]). For LoRA, people mix a frozen model in BF16 and an adapter in FP32. PEFT [casts](https://huggingface.co/docs/peft/package_reference/functional) new adapters to FP32
 # by default (`autocast_adapter_dtype=True`).
 #
 # ## One place for the device

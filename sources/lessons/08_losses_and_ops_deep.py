@@ -228,10 +228,10 @@ for name, logits in ways.items():
     print(f"{name:9} {logits.dtype!s:14} {moved:.0%} of the tokens go elsewhere")
 
 # %% [markdown]
-# `x.float()` changes nothing, because autocast casts it back for the linear layer. Only an inner region
-# with `enabled=False` keeps the router in FP32, as [Switch Transformer](https://arxiv.org/abs/2101.03961)
-# does (section 2.4). Two engines round differently too. In reinforcement learning that sends tokens to
-# other experts in training than in serving, and can break the training ([Ma et
+# `x.float()` changes nothing, because autocast casts it back for the linear layer. An inner region with
+# `enabled=False` keeps the router in FP32. [Switch Transformer](https://arxiv.org/abs/2101.03961) computes
+# its router in FP32 too (section 2.4). Two engines round differently as well. In reinforcement learning
+# that sends tokens to other experts in training than in serving, and can break the training ([Ma et
 # al.](https://arxiv.org/abs/2510.11370)).
 #
 # ## A running average that stands still

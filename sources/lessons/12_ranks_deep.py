@@ -2,7 +2,8 @@
 # # Lesson 12, deeper: Ranks at their edges
 #
 # This notebook is optional. It shows what happens to a model of which only a part is sharded, how to keep
-# a norm in FP32, and how averages in FP16 fail. Everything here runs on a CPU, in one process.
+# a norm in FP32, and how averages in FP16 and sums over many ranks in BF16 fail. It ends with FSDP2 and
+# checkpoints. Everything here runs on a CPU, in one process.
 #
 # **Time** [[minutes]] minutes. **Needs** [[lesson ranks]].
 

@@ -61,15 +61,11 @@ def test_each_folder_has_a_sheet_and_a_stage():
     assert wanted - there == set(), "write these files"
 
 
-SHORT_SHEETS = {"fp8": 1}
-"""A sheet that is still short. When it has four exercises, the line comes out."""
-
-
 def test_lessons_have_at_least_four_exercises_each_from_01_on():
     for lesson in LESSONS:
         if lesson.slug in ("amp_in_20_minutes", "myths", "interview_room"):
             continue
-        assert len(lesson.exercises) >= SHORT_SHEETS.get(lesson.slug, 4), lesson.id
+        assert len(lesson.exercises) >= 4, lesson.id
 
 
 def test_each_common_diagnosis_is_earned():

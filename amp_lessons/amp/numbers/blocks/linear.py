@@ -104,11 +104,11 @@ def in_block_format(model: Model, recipe: Recipe, keep: Collection[str] = ()) ->
     Raises:
         ValueError: if a name in ``keep`` isn't that of a linear layer, so that a typo is noticed.
     """
-    linear = {name for name, module in model.named_modules() if type(module) is nn.Linear}
-    if unknown := sorted({*keep} - linear):
+    linear = {name: part for name, part in model.named_modules() if type(part) is nn.Linear}
+    if unknown := sorted({*keep} - linear.keys()):
         raise ValueError(f"no linear layer is called {unknown[0]!r}; there are {sorted(linear)}")
-    for name in linear - {*keep}:
-        model.set_submodule(name, BlockLinear(model.get_submodule(name), recipe))  # type: ignore[arg-type]
+    for name in linear.keys() - {*keep}:
+        model.set_submodule(name, BlockLinear(linear[name], recipe))
     return model
 
 
