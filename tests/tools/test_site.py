@@ -422,7 +422,7 @@ def test_the_search_knows_each_page_and_stays_small(site, texts):
     assert {page for page, *_ in found["pages"]} == set(texts) - {"search.html"}
     titles = {title for _, _, title, *_ in found["sections"]}
     assert {entry.title for entry in catalogue.load()} <= titles
-    assert path.stat().st_size < 450_000
+    assert path.stat().st_size < 400_000
 
 
 def test_a_step_as_recorded_is_one_of_python():

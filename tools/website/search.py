@@ -6,12 +6,13 @@ import html
 import json
 import re
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 from website import places
 from website.pages import Page
 
-MOST_CHARACTERS = 420
-"""Of a section's text that is searched, each word once."""
+MOST_CHARACTERS = 345
+"""Of the words of a section that its title and beginning don't have."""
 SHOWN = 100
 """Characters of a section's beginning that a hit shows."""
 _HEADING = re.compile(
@@ -53,7 +54,7 @@ def _sections(page: Page) -> Iterator[tuple[str, str, str, str]]:
         text = _plain(content[start:stop])
         if text or anchor:
             name = title.removesuffix(" #")
-            yield html.unescape(anchor), name, _beginning(text), _words(text)
+            yield html.unescape(anchor), name, _beginning(text), _words(text, name)
 
 
 def _plain(markup: str) -> str:
@@ -64,10 +65,13 @@ def _beginning(text: str) -> str:
     return text if len(text) <= SHOWN else text[:SHOWN].rpartition(" ")[0] + " …"
 
 
-def _words(text: str) -> str:
-    begun = set(_WORD.findall(text[: SHOWN - 20].lower()))
-    words = dict.fromkeys(_WORD.findall(text.lower()))
-    return " ".join(each for each in words if each not in begun | TOO_COMMON)[:MOST_CHARACTERS]
+def _words(text: str, name: str) -> str:
+    """The words that neither the title nor the beginning has. A search looks for how words begin,
+    so "scale" is left out where "scales" stands."""
+    known = {*_WORD.findall(name.lower()), *_WORD.findall(text[: SHOWN - 20].lower()), *TOO_COMMON}
+    words = [each for each in dict.fromkeys(_WORD.findall(text.lower())) if each not in known]
+    begins = {one for one, next_ in pairwise(sorted(words)) if next_.startswith(one)}
+    return " ".join(each for each in words if each not in begins)[:MOST_CHARACTERS]
 
 
 def page() -> Page:
